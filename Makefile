@@ -1,0 +1,40 @@
+# make demo   train and evaluate a kernel SVM on data that ships with scikit-learn
+# make test   everything that has to hold: format, lint, types, tests, doctests
+# make clean  remove what the other commands made
+PYTHON ?= python3
+VENV ?= .venv
+BIN = $(VENV)/bin
+
+.PHONY: demo test check-format lint types pytest wheel clean
+
+demo: $(VENV)/installed
+	$(BIN)/python -m lasn.demo
+
+test: check-format lint types pytest
+
+check-format: $(VENV)/installed-test
+	$(BIN)/ruff format --check .
+
+lint: $(VENV)/installed-test
+	$(BIN)/ruff check .
+
+types: $(VENV)/installed-test
+	$(BIN)/mypy
+
+pytest: $(VENV)/installed-test
+	$(BIN)/python -m pytest -n auto
+
+wheel: $(VENV)/installed-test
+	$(BIN)/python -m build --wheel --outdir dist
+
+$(VENV)/installed: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) .ci-venv dist build .mypy_cache .pytest_cache .ruff_cache

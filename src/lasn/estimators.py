@@ -1,0 +1,580 @@
+"""LASNClassifier and LASNRegressor: scikit-learn's manners around Algorithm 2.
+
+An estimator validates, encodes targets, calls :func:`lasn.training.train`, and sets its fitted
+attributes in one place. The maths is elsewhere.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
+from lasn.kernels import Kernel, resolve_gamma
+from lasn.landmarks import target_bins
+from lasn.losses import CLASSIFIER_LOSSES, Loss, SquaredEpsilonInsensitive
+from lasn.newton import NewtonOptions, warn_unless_converged
+from lasn.parameters import check_parameters
+from lasn.progress import ProgressBar
+from lasn.training import Model, Problem, scores, train
+
+# Parameters that decide what the landmarks are: warm_start keeps them while these stay.
+_LANDMARK_PARAMETERS = (
+    "n_landmarks", "landmarks", "kernel", "gamma", "degree", "coef0", "eigenvalue_cutoff"
+)  # fmt: skip
+
+
+class _LASN(CallbackSupportMixin, BaseEstimator):
+    """What classifier and regressor share: rows in, scores out."""
+
+    def _fit(self, X, targets, sample_weight, groups, loss: Loss, y, single: bool):
+        """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
+        previous = self._warm_start_model(X, targets.shape[1])
+        gamma = resolve_gamma(self.gamma, X, sample_weight)
+        if previous is None:
+            kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        else:
+            kernel = previous.kernel
+        newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
+        bar = ProgressBar(self.verbose, self.tol)
+        callbacks = IterationCallbacks(self, X, y, sample_weight)
+
+        def on_iteration(model, record):
+            callbacks.n_iter += 1
+            bar.iteration(callbacks.n_iter, record)
+            return callbacks.iteration(lambda: self._attributes(model, single))
+
+        try:
+            training = train(
+                Problem(X, targets, sample_weight, groups, float(self.C), loss),
+                kernel=kernel,
+                n_landmarks=self.n_landmarks,
+                landmarks=self.landmarks,
+                newton=newton,
+                rng=check_random_state(self.random_state),
+                eigenvalue_cutoff=self.eigenvalue_cutoff,
+                dtype=self.dtype,
+                memory_limit=self.memory_limit,
+                start=previous,
+                on_stage=bar.stage,
+                on_iteration=on_iteration,
+            )
+        finally:
+            bar.close()
+        attributes = self._attributes(training.model, single)
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.n_iter_ = training.newton.n_iter
+        self.history_ = training.newton.history
+        self._landmark_parameters = self._current_landmark_parameters()
+        callbacks.end(lambda: attributes)
+        warn_unless_converged(training.newton, newton, training.model.dtype)
+        return self
+
+    def _attributes(self, model: Model, single: bool) -> dict:
+        """The attributes that prediction needs, from a model: scores are K(x, L) beta + b."""
+        n_landmarks = 0 if model.landmarks is None else model.landmarks.shape[0]
+        coef, dual_coef, intercept = model.W[:-1].T, model.beta.T, model.W[-1]
+        if single:
+            coef, dual_coef, intercept = coef[0], dual_coef[0], float(intercept[0])
+        return {
+            "landmarks_": model.landmarks,
+            "n_landmarks_": n_landmarks,
+            "mapping_": model.mapping,
+            "coef_": np.array(coef),
+            "dual_coef_": np.array(dual_coef),
+            "intercept_": np.array(intercept) if np.ndim(intercept) else intercept,
+            "gamma_": model.kernel.gamma,
+            "_dtype": model.dtype,
+            "_n_scores": None if single else model.W.shape[1],
+        }
+
+    def _scores(self, X) -> np.ndarray:
+        """K(X, L) beta + b, shape (m,) or (m, c)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        beta = np.atleast_2d(self.dual_coef_).T
+        values = scores(
+            X, self._fitted_kernel(), self.landmarks_, beta, self.intercept_, self._dtype
+        ).astype(X.dtype, copy=False)
+        return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
+
+    def _fitted_kernel(self) -> Kernel:
+        return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+
+    def _current_landmark_parameters(self) -> dict:
+        return {name: getattr(self, name) for name in _LANDMARK_PARAMETERS}
+
+    def _warm_start_model(self, X, n_problems: int) -> Model | None:
+        """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
+        if not (self.warm_start and hasattr(self, "_landmark_parameters")):
+            return None
+        before, now = self._landmark_parameters, self._current_landmark_parameters()
+        same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
+        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
+        if not same or W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
+            return None
+        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
+
+    def _validate(self, X, y, sample_weight, **y_options):
+        """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
+        check_parameters(self)
+        self._n_features_trained = getattr(self, "n_features_in_", None)
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **y_options
+        )
+        return X, y, _check_sample_weight(sample_weight, X.shape[0])
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _equal(before, now) -> bool:
+    try:
+        return bool(np.all(before == now))
+    except (TypeError, ValueError):
+        return False
+
+
+def _check_sample_weight(sample_weight, n_rows: int) -> np.ndarray:
+    if sample_weight is None:
+        return np.ones(n_rows)
+    try:
+        weight = np.array(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"sample_weight must be numbers: {error}.") from error
+    if weight.ndim == 0:
+        weight = np.full(n_rows, float(weight))
+    if weight.ndim != 1:
+        raise ValueError(
+            f"Sample weights must be 1D array or scalar: sample_weight has shape {weight.shape}, "
+            f"it must have shape ({n_rows},)."
+        )
+    if len(weight) != n_rows:
+        raise ValueError(
+            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one weight a row of X."
+        )
+    if not np.isfinite(weight).all():
+        raise ValueError("sample_weight contains NaN or infinity; every weight must be finite.")
+    if (weight < 0).any():
+        raise ValueError(
+            f"sample_weight has negative values (the least is {weight.min():g}); every weight must "
+            "be zero or more."
+        )
+    if not (weight > 0).any():
+        raise ValueError("sample_weight is zero for every row; at least one must be positive.")
+    return weight
+
+
+class LASNClassifier(ClassifierMixin, _LASN):
+    """Kernel SVM classifier: landmarks, Nystroem features and a semismooth Newton method.
+
+    Minimises, for each class against the rest (once for two classes)::
+
+        1/2 |w|^2 + C sum_i s_i loss(y_i, <w, x~_i>)
+
+    over features x~ = [K(x, L) M, 1] made from k landmarks L, so the decision function is
+    f(x) = sum_j beta_j k(x, l_j) + b with beta = M w, and the bias is regularised.
+
+    Parameters
+    ----------
+    n_landmarks : int or "auto", default="auto"
+        Number of landmarks k: more are slower (about k squared) and closer to the exact kernel
+        SVM. ``"auto"`` is the square root of the number of rows, at least 100.
+    C : float, default=10.0
+        Weight of the losses against the regularisation.
+    kernel : {"rbf", "polynomial", "tanh", "laplacian", "linear"} or callable, default="rbf"
+        ``"linear"`` needs no landmarks. A callable gets two blocks of rows, k(X, L), and returns
+        their kernel matrix.
+    gamma : float or {"variance", "scale", "auto"}, default="variance"
+        Kernel coefficient. ``"variance"`` is the paper's rule, 1 / tr Cov(X); ``"scale"`` and
+        ``"auto"`` are scikit-learn's.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1.0
+        Of the polynomial and tanh kernels.
+    loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
+        ``"log_loss"`` adds ``predict_proba``.
+    landmarks : {"boundary", "kmeans", "class_kmeans", "uniform"} or array, default="boundary"
+        How landmarks are chosen, or the landmarks themselves, shape (k, n_features).
+        ``"kmeans"`` is the paper's way.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied with ``sample_weight``.
+    tol : float, default=1e-3
+        Newton's method stops when the gradient norm is below ``tol`` times the one at zero.
+    max_iter : int, default=50
+        Most Newton iterations.
+    random_state : int, RandomState instance or None, default=None
+        For choosing landmarks. The same seed gives the same model.
+    solver : {"auto", "newton", "newton-cg"}, default="auto"
+        How Newton's equations are solved: by an assembled and factored Hessian, by conjugate
+        gradients, or by the cheaper of the two.
+    memory_limit : int, str or None, default=None
+        Bytes, or text such as ``"2GB"``, that the process should stay under, data included.
+        Features that do not fit are computed again when needed. None: half of the machine.
+    device : {"cpu"}, default="cpu"
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Of the features. ``"auto"`` is float64 for small problems and float32 for others; sums and
+        coefficients are float64 always.
+    warm_start : bool, default=False
+        Start from the last fit, with its landmarks.
+    verbose : int, default=0
+        1: a progress bar, if standard error is a terminal. 2: keep its lines.
+    eigenvalue_cutoff : "auto" or float, default="auto"
+        Directions of the kernel among landmarks with eigenvalues up to this are dropped.
+        ``"auto"`` follows ``dtype``; the paper's is 1e-6.
+
+    Attributes
+    ----------
+    classes_ : array of shape (n_classes,)
+        Labels in sorted order.
+    landmarks_ : array or CSR matrix of shape (k, n_features), or None for the linear kernel
+    n_landmarks_ : int
+    mapping_ : array of shape (k, q), or None for the linear kernel
+        M of Algorithm 2.
+    coef_ : array of shape (1, q) or (n_classes, q)
+        w, the coefficients of the features.
+    dual_coef_ : array of shape (1, k) or (n_classes, k)
+        beta = M w, the coefficients of the landmarks (equal to ``coef_`` for the linear kernel).
+    intercept_ : array of shape (1,) or (n_classes,)
+    gamma_ : float
+    n_iter_ : int
+        Newton iterations.
+    history_ : list of dict
+        One record an iteration: value, gradient_norm, relative_gradient, active_rows, cg_steps,
+        step_length (arrays, one entry a class, for several classes) and seconds.
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from lasn import LASNClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = LASNClassifier(n_landmarks=300, random_state=0).fit(X_train, y_train)
+    >>> model.score(X_test, y_test) > 0.98
+    True
+    """
+
+    def __init__(
+        self,
+        n_landmarks="auto",
+        C=10.0,
+        kernel="rbf",
+        gamma="variance",
+        degree=3,
+        coef0=1.0,
+        loss="squared_hinge",
+        landmarks="boundary",
+        class_weight=None,
+        tol=1e-3,
+        max_iter=50,
+        random_state=None,
+        solver="auto",
+        memory_limit=None,
+        device="cpu",
+        dtype="auto",
+        warm_start=False,
+        verbose=0,
+        eigenvalue_cutoff="auto",
+    ):
+        self.n_landmarks = n_landmarks
+        self.C = C
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.loss = loss
+        self.landmarks = landmarks
+        self.class_weight = class_weight
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.solver = solver
+        self.memory_limit = memory_limit
+        self.device = device
+        self.dtype = dtype
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.eigenvalue_cutoff = eigenvalue_cutoff
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the classifier.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+        y : array-like of shape (n,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, zero or more. Weight 0 is a row left out, weight 2 a row twice.
+
+        Returns
+        -------
+        self
+        """
+        X, y, sample_weight = self._validate(X, y, sample_weight)
+        check_classification_targets(y)
+        classes, labels = np.unique(y, return_inverse=True)
+        weighted = np.unique(labels[sample_weight > 0.0])
+        if len(weighted) < 2:
+            raise ValueError(
+                f"LASNClassifier needs rows of at least two classes; y has {len(classes)} class "
+                f"(of {len(y)} rows), {len(weighted)} with a positive sample_weight."
+            )
+        weight_of_class = _class_weights(self.class_weight, classes, y)
+        self.classes_ = classes
+        if len(classes) == 2:
+            targets = np.where(labels == 1, 1.0, -1.0)[:, None]
+        else:
+            targets = np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
+        return self._fit(
+            X,
+            targets,
+            sample_weight * weight_of_class[labels],
+            groups=labels,
+            loss=CLASSIFIER_LOSSES[self.loss],
+            y=y,
+            single=False,
+        )
+
+    def decision_function(self, X):
+        """Scores f(x): positive for ``classes_[1]``, or one column a class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        scores : array of shape (m,) for two classes, (m, n_classes) for more
+        """
+        values = self._scores(X)
+        return values[:, 0] if values.shape[1] == 1 else values
+
+    def predict(self, X):
+        """The class with the largest score.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        labels : array of shape (m,)
+        """
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            return self.classes_[(values > 0.0).astype(int)]
+        return self.classes_[values.argmax(axis=1)]
+
+    @available_if(lambda self: _needs_log_loss(self))
+    def predict_proba(self, X):
+        """Class probabilities, for ``loss="log_loss"``.
+
+        For several classes the probabilities of each against the rest are divided by their
+        sum; the most probable class is always the one that ``predict`` returns.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        probabilities : array of shape (m, n_classes)
+        """
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            positive = expit(values)
+            return np.column_stack([1.0 - positive, positive])
+        # Relative to the best class, so that rows which no class claims do not underflow.
+        log_odds = -np.logaddexp(0.0, -values)
+        probabilities = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
+        return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+    @available_if(lambda self: _needs_log_loss(self))
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities, for ``loss="log_loss"``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        log_probabilities : array of shape (m, n_classes)
+        """
+        return np.log(self.predict_proba(X))
+
+
+def _needs_log_loss(estimator) -> bool:
+    if estimator.loss != "log_loss":
+        raise AttributeError(
+            f'predict_proba needs loss="log_loss"; this classifier has loss={estimator.loss!r}.'
+        )
+    return True
+
+
+def _class_weights(class_weight, classes, y) -> np.ndarray:
+    if isinstance(class_weight, dict):
+        unknown = [label for label in class_weight if label not in classes]
+        if unknown:
+            raise ValueError(
+                f"class_weight names {unknown[0]!r}, which is not a class of y. "
+                f"The classes are {list(classes[:10])}{' ...' if len(classes) > 10 else ''}."
+            )
+        bad = {label: w for label, w in class_weight.items() if not 0 <= w < np.inf}
+        if bad:
+            raise ValueError(
+                f"class_weight={class_weight!r}: weights must be zero or more, finite."
+            )
+    return compute_class_weight(class_weight, classes=classes, y=y)
+
+
+class LASNRegressor(RegressorMixin, _LASN):
+    """Kernel support vector regression with the squared epsilon-insensitive loss.
+
+    Minimises 1/2 |w|^2 + C sum_i s_i max(0, |<w, x~_i> - y_i| - epsilon)^2 over the features of
+    :class:`LASNClassifier`. Several targets share one feature map.
+
+    Parameters
+    ----------
+    n_landmarks : int or "auto", default="auto"
+        Number of landmarks k. ``"auto"`` is the square root of the number of rows, at least 100.
+    C : float, default=10.0
+        Weight of the losses against the regularisation.
+    epsilon : float, default=0.1
+        Half of the width of the tube in which errors cost nothing, in units of y.
+    kernel : {"rbf", "polynomial", "tanh", "laplacian", "linear"} or callable, default="rbf"
+    gamma : float or {"variance", "scale", "auto"}, default="variance"
+    degree : float, default=3
+    coef0 : float, default=1.0
+    landmarks : {"boundary", "kmeans", "class_kmeans", "uniform"} or array, default="boundary"
+        Bins of the target take the place of classes; the boundary is the tube's.
+    tol : float, default=1e-3
+    max_iter : int, default=50
+    random_state : int, RandomState instance or None, default=None
+    solver : {"auto", "newton", "newton-cg"}, default="auto"
+    memory_limit : int, str or None, default=None
+    device : {"cpu"}, default="cpu"
+    dtype : {"auto", "float32", "float64"}, default="auto"
+    warm_start : bool, default=False
+    verbose : int, default=0
+    eigenvalue_cutoff : "auto" or float, default="auto"
+
+    Attributes
+    ----------
+    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_ :
+        As for :class:`LASNClassifier`.
+    coef_ : array of shape (q,) or (n_targets, q)
+    dual_coef_ : array of shape (k,) or (n_targets, k)
+    intercept_ : float or array of shape (n_targets,)
+    n_features_in_ : int
+    feature_names_in_ : array of shape (n_features,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> from lasn import LASNRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LASNRegressor(C=1.0, random_state=0).fit(scale(X), scale(y))
+    >>> model.score(scale(X), scale(y)) > 0.5
+    True
+    """
+
+    def __init__(
+        self,
+        n_landmarks="auto",
+        C=10.0,
+        epsilon=0.1,
+        kernel="rbf",
+        gamma="variance",
+        degree=3,
+        coef0=1.0,
+        landmarks="boundary",
+        tol=1e-3,
+        max_iter=50,
+        random_state=None,
+        solver="auto",
+        memory_limit=None,
+        device="cpu",
+        dtype="auto",
+        warm_start=False,
+        verbose=0,
+        eigenvalue_cutoff="auto",
+    ):
+        self.n_landmarks = n_landmarks
+        self.C = C
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+        self.solver = solver
+        self.memory_limit = memory_limit
+        self.device = device
+        self.dtype = dtype
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.eigenvalue_cutoff = eigenvalue_cutoff
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the regressor.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+        y : array-like of shape (n,) or (n, n_targets)
+        sample_weight : array-like of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
+        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        return self._fit(
+            X,
+            targets,
+            sample_weight,
+            groups=target_bins(targets),
+            loss=SquaredEpsilonInsensitive(float(self.epsilon)),
+            y=y,
+            single=y.ndim == 1,
+        )
+
+    def predict(self, X):
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        y : array of shape (m,) or (m, n_targets)
+        """
+        return self._scores(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags

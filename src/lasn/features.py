@@ -1,0 +1,231 @@
+"""Algorithm 2, steps 2 to 4: from landmarks to features, and the exact maps that theorems use.
+
+::
+
+    K_ll = V diag(lambda) V^T           spectral decomposition, small lambda dropped
+    M    = V diag(lambda)^(-1/2)        the mapping matrix, shape (k, q)
+    F    = K_rl M                       eq. (fkn): F F^T is the Nystroem approximation of K
+
+M is any matrix with M M^T = K_ll^+; the model depends on M only through that product. Where the
+features are float32 and k is large, M = R^-T from the Cholesky factorisation R R^T = K_ll + s I is
+taken instead: much cheaper, and the shift s is below what float32 can tell.
+
+``exact_map`` (Theorem 1) and ``best_rank_k_map`` (eq. (fk)) need the whole kernel matrix. They are
+here because the theorems are tested with them, and as the yardstick of the error analysis.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, cholesky, eigh, lapack
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lasn.kernels import Kernel, resolve_gamma
+from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
+from lasn.parameters import check_parameters
+
+# The eigenvalues under which the paper drops directions.
+PAPER_CUTOFF = 1e-6
+# From this many landmarks on, a Cholesky factor is worth its shift.
+_CHOLESKY_FROM = 256
+
+
+def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.ndarray:
+    """M with M M^T = K_ll^+, shape (k, q), q the rank that is left.
+
+    Parameters
+    ----------
+    K_ll : array of shape (k, k)
+        Kernel among the landmarks, in float64.
+    cutoff : "auto" or float
+        Eigenvalues not above it are dropped: duplicate landmarks, negative eigenvalues of kernels
+        that are not positive semidefinite, and rounding. ``"auto"`` is relative to the largest
+        eigenvalue and to what ``dtype`` can tell; the paper's is 1e-6, absolute.
+    dtype : dtype of the features that M will make
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasn.features import mapping_matrix
+    >>> K = np.array([[2.0, 2.0], [2.0, 2.0]])  # a landmark and its double
+    >>> M = mapping_matrix(K)
+    >>> M.shape, np.allclose(K @ M @ M.T @ K, K)
+    ((2, 1), True)
+    """
+    precision = float(np.finfo(dtype).eps)
+    if cutoff == "auto" and precision > 1e-10 and len(K_ll) >= _CHOLESKY_FROM:
+        largest = np.abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
+        try:
+            shifted = K_ll + precision * largest * np.eye(len(K_ll))
+            factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            pass  # not positive semidefinite: its spectrum must be cut
+        else:
+            inverse, _ = lapack.dtrtri(factor, lower=1)
+            return np.ascontiguousarray(inverse.T)
+    values, vectors = eigh(K_ll, check_finite=False)
+    if cutoff == "auto":
+        cutoff = max(precision, len(K_ll) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
+    kept = values > cutoff
+    if not kept.any():
+        raise ValueError(
+            f"No eigenvalue of the kernel among the {len(K_ll)} landmarks is above "
+            f"{cutoff:.3g} (the largest is {values[-1]:.3g}), so there are no features. Choose "
+            "other kernel parameters (coef0, gamma), or another kernel."
+        )
+    # Largest eigenvalue first, as in the paper.
+    return (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1]
+
+
+def exact_map(kernel: Kernel, X_train, X_test) -> tuple[np.ndarray, np.ndarray]:
+    """Theorem 1's F_r and F_e: the spectral factor of K over training and test rows together.
+
+    [F_r; F_e] [F_r; F_e]^T = K exactly, so the linear SVM on F_r is the kernel SVM on X_train.
+    Costs O((n + m)^3) operations: for theorems and small n.
+    """
+    stack = sp.vstack if sp.issparse(X_train) else np.vstack
+    rows = stack([X_train, X_test])
+    F = spectral_factor(kernel(rows, rows))
+    return F[: X_train.shape[0]], F[X_train.shape[0] :]
+
+
+def best_rank_k_map(K: np.ndarray, k: int) -> np.ndarray:
+    """F^(k) = U^(k) (Lambda^(k))^(1/2), eq. (fk): the best approximation of K by rank k."""
+    return spectral_factor(K)[:, :k]
+
+
+def spectral_factor(K: np.ndarray) -> np.ndarray:
+    """F with F F^T = K for positive semidefinite K, columns by falling eigenvalue."""
+    values, vectors = eigh(K, check_finite=False)
+    return (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1]
+
+
+class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """The Nystroem feature map alone: rows x to features x~ with <x~, y~> close to k(x, y).
+
+    ``transform`` returns K(X, L) M for landmarks L and the mapping matrix M of Algorithm 2.
+    For use in pipelines with any linear model; the estimators of this package do the same inside.
+
+    Parameters
+    ----------
+    n_landmarks : int or "auto", default="auto"
+        Number of landmarks k. ``"auto"`` is the square root of the number of rows, at least 100.
+    kernel : {"rbf", "polynomial", "tanh", "laplacian", "linear"} or callable, default="rbf"
+    gamma : float or {"variance", "scale", "auto"}, default="variance"
+        ``"variance"`` is the paper's rule, 1 / tr Cov(X).
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1.0
+        Of the polynomial and tanh kernels.
+    landmarks : {"kmeans", "class_kmeans", "uniform"} or array of shape (k, p), default="kmeans"
+        How landmarks are chosen. ``"class_kmeans"`` shares them among the classes of y.
+    eigenvalue_cutoff : "auto" or float, default="auto"
+        Directions with eigenvalues up to this are dropped; 1e-6 is the paper's.
+    random_state : int, RandomState instance or None, default=None
+
+    Attributes
+    ----------
+    landmarks_ : array or CSR matrix of shape (k, p)
+    mapping_ : array of shape (k, q)
+        M.
+    n_landmarks_ : int
+    gamma_ : float
+    n_features_in_ : int
+    feature_names_in_ : array of shape (p,)
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.linear_model import RidgeClassifier
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from lasn import NystroemMap
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> features = NystroemMap(n_landmarks=50, random_state=0)
+    >>> model = make_pipeline(StandardScaler(), features, RidgeClassifier()).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    """
+
+    def __init__(
+        self,
+        n_landmarks="auto",
+        *,
+        kernel="rbf",
+        gamma="variance",
+        degree=3,
+        coef0=1.0,
+        landmarks="kmeans",
+        eigenvalue_cutoff="auto",
+        random_state=None,
+    ):
+        self.n_landmarks = n_landmarks
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.eigenvalue_cutoff = eigenvalue_cutoff
+        self.random_state = random_state
+
+    def fit(self, X, y=None):
+        """Choose landmarks and compute the mapping matrix.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p)
+        y : array-like of shape (n,), optional
+            Class labels, used by ``landmarks="class_kmeans"`` only.
+
+        Returns
+        -------
+        self
+        """
+        check_parameters(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        groups = None if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
+        self.gamma_ = resolve_gamma(self.gamma, X)
+        kernel = self._kernel()
+        if isinstance(self.landmarks, str):
+            self.landmarks_ = choose_landmarks(
+                self.landmarks,
+                X,
+                count_landmarks(self.n_landmarks, X.shape[0]),
+                groups=groups,
+                rng=check_random_state(self.random_state),
+            )
+        else:
+            self.landmarks_ = check_landmarks(self.landmarks, X)
+        self.n_landmarks_ = self.landmarks_.shape[0]
+        K_ll = kernel(self.landmarks_, self.landmarks_)
+        self.mapping_ = mapping_matrix(K_ll, cutoff=self.eigenvalue_cutoff, dtype=X.dtype)
+        self._n_features_out = self.mapping_.shape[1]
+        return self
+
+    def transform(self, X):
+        """The features K(X, L) M.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, p)
+
+        Returns
+        -------
+        F : array of shape (n, q)
+            float32 for float32 rows, float64 otherwise.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return self._kernel().against(self.landmarks_, X.dtype).times(X, self.mapping_)
+
+    def _kernel(self) -> Kernel:
+        return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

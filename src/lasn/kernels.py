@@ -1,0 +1,327 @@
+"""Kernels: blocks of rows against landmarks.
+
+========== ==================================== =======================================
+name       kernel(x, l)                         notes
+========== ==================================== =======================================
+rbf        exp(-gamma * |x - l|^2)              positive definite
+polynomial (gamma * <x, l> + coef0) ** degree   "poly" is accepted too
+tanh       tanh(gamma * <x, l> + coef0)         not positive semidefinite: the negative
+                                                part of its spectrum is dropped;
+                                                "sigmoid" is accepted too
+laplacian  exp(-gamma * |x - l|_1)              positive definite
+linear     <x, l>                               no landmarks: the rows are the features
+callable   function(X, L) -> (n, k)             the function gets rows as they came
+========== ==================================== =======================================
+
+A kernel is used in two steps: ``kernel.against(landmarks, dtype)`` does once what depends
+on the landmarks alone, and the object that it returns fills blocks of rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+
+from lasn.threads import for_each_slice
+
+KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
+_SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
+
+# A block that one thread works on should stay in its cache: 2 MiB of kernel values.
+_CACHE_BYTES = 2 << 20
+# A sparse block is worth unpacking (into cache, never the whole matrix) when the dense
+# product needs fewer than this many times the arithmetic of the sparse one.
+_DENSE_PRODUCT_SPEEDUP = 30
+_UNPACKED_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel with its parameters settled (``gamma`` is a number here).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasn.kernels import Kernel
+    >>> X = np.array([[0.0, 0.0], [3.0, 4.0]])
+    >>> Kernel("rbf", gamma=0.1)(X, X).round(3)
+    array([[1.   , 0.082],
+           [0.082, 1.   ]])
+    """
+
+    name: str | Callable[[Any, Any], Any]
+    gamma: float = 1.0
+    degree: float = 3
+    coef0: float = 1.0
+
+    def __call__(self, X, landmarks, dtype=np.float64) -> np.ndarray:
+        """The kernel matrix of shape (n_rows, n_landmarks)."""
+        return self.against(landmarks, dtype).matrix(X)
+
+    def against(self, landmarks, dtype=np.float64) -> KernelColumns:
+        """The kernel as a function of rows only: its columns belong to ``landmarks``."""
+        name = resolve_kernel_name(self.name)
+        columns = _CallableColumns if callable(name) else _COLUMNS[name]
+        return columns(self, landmarks, np.dtype(dtype))
+
+
+def resolve_kernel_name(kernel):
+    """The kernel's name as this package writes it; a ``ValueError`` if it has none."""
+    if callable(kernel):
+        return kernel
+    name = _SYNONYMS.get(kernel, kernel) if isinstance(kernel, str) else kernel
+    if name not in KERNEL_NAMES:
+        raise ValueError(
+            f"kernel={kernel!r} is unknown. Give one of {', '.join(KERNEL_NAMES)}, "
+            "or a function k(X, L) that returns an array of shape (len(X), len(L))."
+        )
+    return name
+
+
+def resolve_gamma(gamma, X, sample_weight=None) -> float:
+    """The number that ``gamma`` stands for on the rows ``X``.
+
+    ``"variance"`` is the paper's rule, 1 / tr Cov(X): its kernel is exp(-|x - y|^2 / g) with
+    g the average squared distance, and the g that it prints are total variances (half of
+    the mean over pairs). ``"scale"`` and ``"auto"`` are scikit-learn's, 1 / (p Var(X)) and
+    1 / p. Constant data has no scale: gamma is 1 then.
+    """
+    if not isinstance(gamma, str):
+        return float(gamma)
+    n_features = X.shape[1]
+    if gamma == "auto":
+        return 1.0 / n_features
+    mean, variance = _column_moments(X, sample_weight)
+    spread = float(variance.sum())
+    if gamma == "scale":
+        spread += float(np.sum((mean - mean.mean()) ** 2))
+    # What rounding leaves of a constant column is not a scale.
+    return 1.0 / spread if spread > 1e-14 * float(np.sum(mean**2)) else 1.0
+
+
+def _column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean and variance of each column, shapes (p,), one pass, in float64.
+
+    Dense rows are shifted by the first one, so that columns far from zero keep their digits.
+    """
+    weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, float)
+    weight = weight / weight.sum()
+    if sp.issparse(X):
+        mean = X.T @ weight
+        return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
+    mean, mean_square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
+    origin = np.asarray(X[0], dtype=np.float64)
+    for start in range(0, X.shape[0], 8192):
+        rows = X[start : start + 8192] - origin
+        mean += weight[start : start + 8192] @ rows
+        mean_square += weight[start : start + 8192] @ (rows * rows)
+    return mean + origin, np.maximum(mean_square - mean**2, 0.0)
+
+
+class KernelColumns:
+    """A kernel whose landmarks are fixed: fills (rows, k) blocks.
+
+    Subclasses say what ``_fill(rows, out)`` does with a block that stays in one thread's
+    cache; slicing over threads, sparse rows and the check for overflow live here.
+    """
+
+    # Rows of a sparse matrix may be handed over unpacked, block by block.
+    accepts_unpacked = True
+
+    def __init__(self, kernel: Kernel, landmarks, dtype: np.dtype):
+        self.kernel = kernel
+        self.landmarks = landmarks
+        self.dtype = dtype
+        self.n_columns = landmarks.shape[0]
+
+    def matrix(self, X, out: np.ndarray | None = None) -> np.ndarray:
+        """Kernel values of all rows of ``X``, shape (n, k), on all cores."""
+        n_rows = X.shape[0]
+        if out is None:
+            out = np.empty((n_rows, self.n_columns), dtype=self.dtype)
+        for_each_slice(n_rows, self.rows_per_slice(), lambda rows: self.fill(X[rows], out[rows]))
+        return out
+
+    def times(self, X, coef: np.ndarray) -> np.ndarray:
+        """``K(X, L) @ coef`` for coef of shape (k, c), without holding K: shape (n, c)."""
+        n_rows = X.shape[0]
+        out = np.empty((n_rows, coef.shape[1]), dtype=self.dtype)
+        coef = np.ascontiguousarray(coef, dtype=self.dtype)
+
+        def multiply(rows):
+            values = np.empty((rows.stop - rows.start, self.n_columns), dtype=self.dtype)
+            self.fill(X[rows], values)
+            np.matmul(values, coef, out=out[rows])
+
+        for_each_slice(n_rows, self.rows_per_slice(), multiply)
+        return out
+
+    def rows_per_slice(self) -> int:
+        return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, self.n_columns)))
+
+    def fill(self, rows, out: np.ndarray) -> None:
+        """Write the kernel of a small block of rows into ``out``."""
+        if sp.issparse(rows) and self.accepts_unpacked and _worth_unpacking(rows):
+            rows = rows.toarray()
+        self._fill(rows, out)
+        if not np.isfinite(out.sum()):
+            raise ValueError(
+                f"The {self.kernel.name} kernel with gamma={self.kernel.gamma:.4g}, "
+                f"degree={self.kernel.degree} and coef0={self.kernel.coef0} overflows on "
+                f"this data in {self.dtype}. Scale the features (StandardScaler, "
+                "MinMaxScaler), or choose a smaller gamma or degree."
+            )
+
+    def _fill(self, rows, out: np.ndarray) -> None:
+        raise TypeError(f"{type(self).__name__} does not say how to fill a block")
+
+
+def _worth_unpacking(rows) -> bool:
+    n_rows, n_features = rows.shape
+    if n_rows * n_features * rows.dtype.itemsize > _UNPACKED_BYTES:
+        return False
+    return n_rows * n_features <= _DENSE_PRODUCT_SPEEDUP * max(rows.nnz, n_rows)
+
+
+def row_norms_squared(X) -> np.ndarray:
+    """|x_i|^2 for each row, shape (n,), dense or sparse."""
+    if sp.issparse(X):
+        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
+    return np.einsum("ij,ij->i", X, X)
+
+
+class _InnerProducts:
+    """rows @ landmarks.T for every mix of dense and sparse."""
+
+    def __init__(self, landmarks, dtype: np.dtype):
+        if sp.issparse(landmarks):
+            self.transposed = landmarks.T.tocsr().astype(dtype)
+        else:
+            self.transposed = np.ascontiguousarray(landmarks.T, dtype=dtype)
+        self.dtype = dtype
+
+    def __call__(self, rows, out: np.ndarray) -> None:
+        rows = rows.astype(self.dtype, copy=False)
+        if sp.issparse(rows) or sp.issparse(self.transposed):
+            product = rows @ self.transposed
+            out[...] = product.toarray() if sp.issparse(product) else product
+        else:
+            np.matmul(rows, self.transposed, out=out)
+
+
+class _LinearColumns(KernelColumns):
+    def __init__(self, kernel, landmarks, dtype):
+        super().__init__(kernel, landmarks, dtype)
+        self.products = _InnerProducts(landmarks, dtype)
+
+    def _fill(self, rows, out):
+        self.products(rows, out)
+
+
+class _PolynomialColumns(_LinearColumns):
+    def _fill(self, rows, out):
+        self.products(rows, out)
+        out *= self.kernel.gamma
+        out += self.kernel.coef0
+        with np.errstate(over="ignore", invalid="ignore"):
+            np.power(out, self.dtype.type(self.kernel.degree), out=out)
+
+
+class _TanhColumns(_LinearColumns):
+    def _fill(self, rows, out):
+        self.products(rows, out)
+        out *= self.kernel.gamma
+        out += self.kernel.coef0
+        np.tanh(out, out=out)
+
+
+class _RbfColumns(KernelColumns):
+    """exp(-gamma |x - l|^2) by one product and one exponential per value.
+
+    Dense: [x, |x|^2, 1] . [2 gamma l, -gamma, -gamma |l|^2] is the exponent itself. Rows are
+    first moved by the landmarks' mean, which changes no distance and keeps the squares small,
+    so that float32 loses no digits to data far from the origin.
+    """
+
+    def __init__(self, kernel, landmarks, dtype):
+        super().__init__(kernel, landmarks, dtype)
+        gamma = kernel.gamma
+        self.products: _InnerProducts | None = None  # made when the first sparse block comes
+        if sp.issparse(landmarks):
+            self.origin = None
+            self.squares = row_norms_squared(landmarks)
+            return
+        centred = np.asarray(landmarks, dtype=np.float64)
+        self.origin = centred.mean(axis=0)
+        centred = centred - self.origin
+        self.squares = row_norms_squared(landmarks.astype(np.float64))
+        exponent = np.empty((landmarks.shape[1] + 2, landmarks.shape[0]), dtype=dtype)
+        exponent[:-2] = 2.0 * gamma * centred.T
+        exponent[-2] = -gamma
+        exponent[-1] = -gamma * row_norms_squared(centred)
+        self.exponent = exponent
+
+    def _fill(self, rows, out):
+        if sp.issparse(rows) or self.origin is None:
+            self._fill_sparse(rows, out)
+        else:
+            extended = np.empty((rows.shape[0], rows.shape[1] + 2), dtype=self.dtype)
+            np.subtract(rows, self.origin, out=extended[:, :-2], casting="same_kind")
+            extended[:, -2] = row_norms_squared(extended[:, :-2])
+            extended[:, -1] = 1.0
+            np.matmul(extended, self.exponent, out=out)
+        np.exp(out, out=out)
+
+    def _fill_sparse(self, rows, out):
+        if self.products is None:
+            self.products = _InnerProducts(self.landmarks, self.dtype)
+        gamma = self.kernel.gamma
+        squares = row_norms_squared(rows)
+        self.products(rows, out)
+        out *= 2.0 * gamma
+        out -= (gamma * squares).astype(self.dtype)[:, None]
+        out -= (gamma * self.squares).astype(self.dtype)
+        np.minimum(out, 0.0, out=out)
+
+
+class _LaplacianColumns(KernelColumns):
+    def _fill(self, rows, out):
+        if sp.issparse(rows) or sp.issparse(self.landmarks):
+            distances = manhattan_distances(sp.csr_matrix(rows), sp.csr_matrix(self.landmarks))
+        else:
+            distances = cdist(rows, self.landmarks, "cityblock")
+        np.multiply(distances, -self.kernel.gamma, out=out, casting="same_kind")
+        np.exp(out, out=out)
+
+
+class _CallableColumns(KernelColumns):
+    accepts_unpacked = False
+
+    def _fill(self, rows, out):
+        function: Any = self.kernel.name
+        values = function(rows, self.landmarks)
+        if sp.issparse(values):
+            values = values.toarray()
+        values = np.asarray(values)
+        if values.shape != out.shape:
+            raise ValueError(
+                f"The kernel function returned an array of shape {values.shape} for "
+                f"{rows.shape[0]} rows and {self.n_columns} landmarks; it must return shape "
+                f"{out.shape}, one column for each landmark."
+            )
+        out[...] = values
+
+
+_COLUMNS: dict[str, type[KernelColumns]] = {
+    "rbf": _RbfColumns,
+    "polynomial": _PolynomialColumns,
+    "tanh": _TanhColumns,
+    "laplacian": _LaplacianColumns,
+    "linear": _LinearColumns,
+}

@@ -1,0 +1,198 @@
+"""Algorithm 2, step 1: landmarks.
+
+============== ===========================================================================
+method         landmarks
+============== ===========================================================================
+"kmeans"       centres of a short k-means run: the paper's choice
+"class_kmeans" the same within each class (or bin of the target), in equal shares
+"boundary"     half by "class_kmeans"; then a first, smaller fit finds the rows near the
+               decision boundary (the active ones), and k-means per class over those gives
+               the other half
+"uniform"      rows drawn without replacement
+============== ===========================================================================
+
+k-means looks at no more than 20 000 rows and takes a few Lloyd steps, as in the paper. It takes
+them at random where the paper takes the first ones, since files are often sorted by class.
+
+Sparse rows of high dimension get sparse landmarks: k-means runs on a random projection of
+them, and the rows nearest to its centres are taken instead of the centres.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.cluster import KMeans
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.utils import check_array
+
+MAX_KMEANS_ROWS = 20_000
+_LLOYD_STEPS = 5
+# Centres of sparse data are dense: above this many features they are not made.
+_MAX_CENTRE_FEATURES = 4096
+_PROJECTED_FEATURES = 128
+
+
+def count_landmarks(n_landmarks, n_rows: int) -> int:
+    """k for n rows; ``"auto"`` is the paper's square root of n, at least 100."""
+    if n_landmarks == "auto":
+        return min(n_rows, max(100, int(np.ceil(np.sqrt(n_rows)))))
+    if n_landmarks > n_rows:
+        warnings.warn(
+            f"n_landmarks={n_landmarks} is more than the {n_rows} rows with a positive weight; "
+            f"n_landmarks_ will be at most {n_rows}.",
+            UserWarning,
+            stacklevel=4,
+        )
+        return n_rows
+    return int(n_landmarks)
+
+
+def check_landmarks(landmarks, X):
+    """A user's own landmarks, in the type of X."""
+    checked = check_array(landmarks, accept_sparse="csr", dtype=X.dtype, input_name="landmarks")
+    if checked.shape[1] != X.shape[1]:
+        raise ValueError(
+            f"landmarks has {checked.shape[1]} features but X has {X.shape[1]}. "
+            "Give landmarks of shape (k, n_features)."
+        )
+    return checked
+
+
+def choose_landmarks(
+    method: str,
+    X,
+    k: int,
+    *,
+    groups: np.ndarray | None = None,
+    sample_weight: np.ndarray | None = None,
+    rng: np.random.RandomState,
+    active_rows: Callable[..., np.ndarray] | None = None,
+):
+    """k landmarks for the rows X: an array, or a CSR matrix for sparse rows of many features.
+
+    Parameters
+    ----------
+    method : one of the table above
+    X : array or CSR matrix of shape (n, p)
+    k : int
+    groups : integer array of shape (n,), optional
+        Class, or bin of the target, of each row. Without it all rows are one group.
+    sample_weight : array of shape (n,), optional
+    rng : RandomState
+    active_rows : callable, for "boundary"
+        ``active_rows(landmarks, rows)`` fits a model with these landmarks to the rows at these
+        positions and returns the mask of those that are active in it.
+    """
+    n_rows = X.shape[0]
+    if k >= n_rows:
+        return distinct_rows(X)
+    weight = np.ones(n_rows) if sample_weight is None else sample_weight
+    if groups is None or method == "kmeans":
+        groups = np.zeros(n_rows, dtype=int)
+    if method == "uniform":
+        return X[np.sort(rng.choice(n_rows, size=k, replace=False, p=weight / weight.sum()))]
+    sample = _sample(n_rows, rng)
+    if method != "boundary" or active_rows is None:
+        return _kmeans_by_group(X, sample, k, groups, weight, rng)
+    first = _kmeans_by_group(X, sample, (k + 1) // 2, groups, weight, rng)
+    active = sample[active_rows(first, sample)]
+    if len(active) == 0:  # the first fit leaves nothing to improve
+        return first
+    second = _kmeans_by_group(X, active, k - first.shape[0], groups, weight, rng)
+    return _stack(first, second)
+
+
+def distinct_rows(X):
+    """The rows of X without repetition, in an order that depends on their values only."""
+    if not sp.issparse(X):
+        return np.unique(X, axis=0)
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    first: dict[bytes, int] = {}
+    for row in range(X.shape[0]):
+        part = slice(X.indptr[row], X.indptr[row + 1])
+        key = X.indices[part].astype(np.int64).tobytes() + X.data[part].tobytes()
+        first.setdefault(key, row)
+    return X[[first[key] for key in sorted(first)]]
+
+
+def target_bins(y: np.ndarray, n_bins: int = 4) -> np.ndarray:
+    """Groups for a regression: bins of the (first) target with about equally many rows."""
+    target = y[:, 0]
+    edges = np.quantile(target, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+    return np.searchsorted(edges, target, side="right")
+
+
+def _sample(n_rows: int, rng) -> np.ndarray:
+    if n_rows <= MAX_KMEANS_ROWS:
+        return np.arange(n_rows)
+    return np.sort(rng.permutation(n_rows)[:MAX_KMEANS_ROWS])
+
+
+def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
+    """k landmarks from the given rows, in equal shares for each group among them."""
+    labels = groups[rows]
+    names, counts = np.unique(labels, return_counts=True)
+    parts = [
+        _short_kmeans(X[rows[labels == name]], share, weight[rows[labels == name]], rng)
+        for name, share in zip(names, _equal_shares(k, counts), strict=True)
+        if share > 0
+    ]
+    return _stack(*parts)
+
+
+def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
+    """Split k equally among groups; what a small group cannot take goes to the others."""
+    shares = np.zeros(len(counts), dtype=int)
+    left = min(k, int(counts.sum()))
+    while left:
+        open_groups = np.flatnonzero(shares < counts)
+        each, rest = divmod(left, len(open_groups))
+        wanted = np.full(len(open_groups), each)
+        # The remainder goes to the largest groups.
+        wanted[np.argsort(-counts[open_groups], kind="stable")[:rest]] += 1
+        given = np.minimum(wanted, counts[open_groups] - shares[open_groups])
+        shares[open_groups] += given
+        left -= int(given.sum())
+    return shares
+
+
+def _short_kmeans(X, k: int, weight: np.ndarray, rng):
+    """Centres of a few Lloyd steps, or the rows nearest to them where X is sparse and wide."""
+    if k >= X.shape[0]:
+        return distinct_rows(X)
+    wide = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
+    points = _project(X, rng) if wide else X.astype(np.float32, copy=False)
+    kmeans = KMeans(k, init="random", n_init=1, max_iter=_LLOYD_STEPS, tol=0.0, random_state=rng)
+    with warnings.catch_warnings():
+        # "distinct clusters found smaller than n_clusters": fewer landmarks will do.
+        warnings.simplefilter("ignore")
+        centres = kmeans.fit(points, sample_weight=weight).cluster_centers_
+    if wide:
+        return X[np.unique(pairwise_distances_argmin(centres, points))]
+    return centres.astype(X.dtype, copy=False)
+
+
+def _project(X, rng) -> np.ndarray:
+    """Sparse rows in few dense dimensions: every feature is added to, or taken from, one of them.
+
+    Distances are kept in expectation, and the projection itself is as sparse as can be.
+    """
+    p = X.shape[1]
+    bucket = rng.randint(_PROJECTED_FEATURES, size=p)
+    sign = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=p)
+    projection = sp.csr_matrix((sign, bucket, np.arange(p + 1)), shape=(p, _PROJECTED_FEATURES))
+    return (X @ projection).toarray().astype(np.float32)
+
+
+def _stack(*parts):
+    if len(parts) == 1:
+        return parts[0]
+    if all(sp.issparse(part) for part in parts):
+        return sp.vstack(parts).tocsr()
+    return np.vstack([part.toarray() if sp.issparse(part) else part for part in parts])

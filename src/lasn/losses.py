@@ -1,0 +1,76 @@
+"""Losses: what one row costs, as a function of its target y and its score z = w . x.
+
+A loss is one small class with two methods, both elementwise over arrays of one shape:
+
+``value(y, z)``
+    the loss;
+``expand(y, z)``
+    the loss, its derivative in z and its (generalised) second derivative in z.
+
+The second derivative must not be negative. Rows where it is zero are *inactive*: they leave the
+Hessian and cost nothing there. To add a loss, write such a class and name it in ``LOSSES``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.special import expit
+
+
+class Loss(Protocol):
+    """What the objective needs of a loss."""
+
+    def value(self, y: np.ndarray, z: np.ndarray) -> np.ndarray: ...
+
+    def expand(self, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """max(0, 1 - y z)^2 with y in {-1, +1}: the L2-loss SVM of the paper.
+
+    Its derivative -2 y max(0, 1 - y z) is semismooth; 2 [1 - y z > 0] is the element of
+    the generalised second derivative that Algorithm 1 takes.
+    """
+
+    def value(self, y, z):
+        slack = np.maximum(1.0 - y * z, 0.0)
+        return slack * slack
+
+    def expand(self, y, z):
+        slack = np.maximum(1.0 - y * z, 0.0)
+        return slack * slack, -2.0 * y * slack, 2.0 * (slack > 0.0)
+
+
+@dataclass(frozen=True)
+class LogLoss:
+    """log(1 + exp(-y z)) with y in {-1, +1}: logistic regression, so scores are log-odds."""
+
+    def value(self, y, z):
+        return np.logaddexp(0.0, -y * z)
+
+    def expand(self, y, z):
+        wrong = expit(-y * z)
+        return np.logaddexp(0.0, -y * z), -y * wrong, wrong * (1.0 - wrong)
+
+
+@dataclass(frozen=True)
+class SquaredEpsilonInsensitive:
+    """max(0, |z - y| - epsilon)^2 with real y: the L2-loss support vector regression."""
+
+    epsilon: float = 0.1
+
+    def value(self, y, z):
+        outside = np.maximum(np.abs(z - y) - self.epsilon, 0.0)
+        return outside * outside
+
+    def expand(self, y, z):
+        residual = z - y
+        outside = np.maximum(np.abs(residual) - self.epsilon, 0.0)
+        return outside * outside, 2.0 * np.sign(residual) * outside, 2.0 * (outside > 0.0)
+
+
+CLASSIFIER_LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "log_loss": LogLoss()}

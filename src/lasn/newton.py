@@ -1,0 +1,370 @@
+"""Algorithm 1 of the paper: the globalised semismooth Newton method.
+
+::
+
+    given w, sigma and rho in (0, 1), eta0, eta1 > 0
+    repeat
+        g = grad f(w);  stop if |g| <= tol |grad f(0)|
+        find d with |V d + g| <= mu |g|,  V a generalised Hessian at w,
+             mu = min(eta0, eta1 |g| / |grad f(0)|)
+        t = rho^m for the smallest m = 0, 1, ... with
+             f(w + t d) <= f(w) + sigma t <g, d>
+        w = w + t d
+
+This module knows no SVM: it sees an :class:`Objective`. It minimises c functions at once that
+share their rows but nothing else (the classes of a one-vs-rest classifier, the targets of a
+regression), one to a column of W, shape (q, c): every scalar above is an array of shape (c,), and
+a column that has converged takes no further part. With c = 1 it is the algorithm as printed.
+
+Where it differs from the paper, and why:
+
+- stopping and the forcing term use the gradient norm relative to the one at zero, so that both
+  mean the same whatever the number of rows and C;
+- the line search starts at m = 0, the full step, without which there is no quadratic rate;
+- V d = -g may also be solved by assembling and factoring V: exact, and cheaper when q is small
+  against the number of conjugate gradient steps that would be needed;
+- near the limit of the floating point numbers the Armijo test compares noise; then the step is
+  taken if the gradient shrinks, and the method stops if it does not.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from sklearn.exceptions import ConvergenceWarning
+
+
+class Objective(Protocol):
+    """c strongly convex functions of the columns of W, as Newton sees them.
+
+    Columns are always named by ``columns``, an integer array: arrays with a column axis hold
+    those columns only. Nothing here says what a row is or where it lives.
+    """
+
+    n_variables: int
+    n_problems: int
+
+    def evaluate(self, W: np.ndarray, columns: np.ndarray) -> Point:
+        """The point at W, shape (q, len(columns)): one pass over the rows."""
+
+    def gradient_norm_at_zero(self) -> np.ndarray:
+        """|grad f_c(0)|, shape (c,)."""
+
+    def line(self, point: Any, D: np.ndarray) -> Line:
+        """The objective along D from the point: one pass over the rows."""
+
+    def curvature(self, point: Any) -> Curvature:
+        """The generalised Hessians at the point."""
+
+
+class Point(Protocol):
+    """W and what is known of the objective there; every array has one column a problem."""
+
+    W: np.ndarray
+    columns: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+    n_active: np.ndarray
+
+    def select(self, keep: np.ndarray) -> Point:
+        """The same point for the columns where the mask ``keep`` is true."""
+
+
+class Line(Protocol):
+    """f(w + t d) for any t, from predictions already computed: no pass over the rows."""
+
+    def value(self, t: np.ndarray) -> np.ndarray:
+        """f at the step lengths t, shape (c,)."""
+
+    def point(self, t: np.ndarray) -> Point:
+        """The point at step lengths t; free where t = 1, one pass otherwise."""
+
+
+class Curvature(Protocol):
+    """V_c, the generalised Hessians at a point."""
+
+    assembly_cost: float
+    product_cost: float
+
+    def product(self, D: np.ndarray) -> np.ndarray:
+        """V_c d_c for each column, shape (q, c): one pass over the active rows."""
+
+    def matrix(self, column: int) -> np.ndarray:
+        """V_c assembled, shape (q, q)."""
+
+
+class Status(str, Enum):
+    """Why Newton's method stopped."""
+
+    CONVERGED = "converged"
+    ITERATION_LIMIT = "iteration limit"
+    ROUNDING = "line search at rounding level"
+    INTERRUPTED = "stopped by a callback"
+
+
+_REMEDIES = {
+    Status.ITERATION_LIMIT: (
+        "Newton's method stopped after max_iter={max_iter} iterations at a relative gradient of "
+        "{gradient:.1e} (tol={tol:g}). Raise max_iter, scale the features, or lower C."
+    ),
+    Status.ROUNDING: (
+        "Newton's method can make no further progress in {dtype} arithmetic: the relative "
+        "gradient is {gradient:.1e} (tol={tol:g}). Raise tol, scale the features, lower C, "
+        'or set dtype="float64".'
+    ),
+}
+
+
+@dataclass(frozen=True)
+class NewtonOptions:
+    """Parameters of Algorithm 1, in its notation.
+
+    ``solver`` says how V d = -g is solved: ``"newton"`` (V assembled and factored),
+    ``"newton-cg"`` (conjugate gradients) or ``"auto"`` (the cheaper one).
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 50
+    solver: str = "auto"
+    eta0: float = 0.1
+    eta1: float = 1.0
+    sigma: float = 1e-4
+    rho: float = 0.5
+    max_backtracks: int = 30
+    max_cg_iter: int = 1000
+
+
+@dataclass
+class NewtonResult:
+    """What :func:`minimize` found: W, shape (q, c), and how it got there."""
+
+    W: np.ndarray
+    value: np.ndarray
+    relative_gradient: np.ndarray
+    n_active: np.ndarray
+    status: list[Status]
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def n_iter(self) -> int:
+        return len(self.history)
+
+
+# How many conjugate gradient steps to expect before any have been seen.
+_EXPECTED_CG_STEPS = 100
+
+
+def minimize(
+    objective: Objective,
+    W: np.ndarray,
+    options: NewtonOptions = NewtonOptions(),  # noqa: B008 - frozen
+    on_iteration: Callable[[np.ndarray, dict[str, Any]], bool | None] | None = None,
+) -> NewtonResult:
+    """Minimise the objective's c functions from W, shape (q, c).
+
+    ``on_iteration(W, record)`` is called after each iteration with the iterate and its
+    history record; a true return value stops the method there.
+    """
+    start = perf_counter()
+    n_problems = objective.n_problems
+    reference = objective.gradient_norm_at_zero()
+    # A zero gradient at zero means that zero is the solution.
+    reference = np.where(reference > 0.0, reference, 1.0)
+    result = NewtonResult(
+        W=np.array(W, dtype=np.float64),
+        value=np.zeros(n_problems),
+        relative_gradient=np.full(n_problems, np.inf),
+        n_active=np.zeros(n_problems, dtype=int),
+        status=[Status.ITERATION_LIMIT] * n_problems,
+    )
+    solver = _DirectionSolver(options)
+
+    point = objective.evaluate(result.W, np.arange(n_problems))
+    _write(result, point, reference)
+    point = _leave(result, point, result.relative_gradient <= options.tol, Status.CONVERGED)
+
+    while len(point.columns) and result.n_iter < options.max_iter:
+        columns = point.columns
+        norm = _norms(point.gradient)
+        relative = norm / reference[columns]
+        # No use in solving further than the last iteration needs.
+        forcing = np.minimum(options.eta0, options.eta1 * relative)
+        forcing = np.maximum(forcing, 0.1 * np.minimum(options.tol / relative, 1.0))
+        D, cg_steps = solver.solve(objective.curvature(point), point.gradient, forcing)
+        line = objective.line(point, D)
+        slope = np.einsum("qc,qc->c", point.gradient, D)
+        t, at_rounding = armijo(line, point.value, slope, options)
+        following = line.point(t)
+        # Armijo compared noise: believe the gradient instead.
+        stuck = at_rounding & ~(_norms(following.gradient) < norm)
+
+        t_all, cg_all = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
+        t_all[columns], cg_all[columns] = np.where(stuck, 0.0, t), cg_steps
+        _leave(result, point, stuck, Status.ROUNDING)
+        point = following.select(~stuck)
+        _write(result, point, reference)
+        record = _record(result, reference, cg_all, t_all, perf_counter() - start)
+        result.history.append(record)
+        converged = result.relative_gradient[point.columns] <= options.tol
+        point = _leave(result, point, converged, Status.CONVERGED)
+        if on_iteration is not None and on_iteration(result.W, record):
+            _leave(result, point, np.ones(len(point.columns), bool), Status.INTERRUPTED)
+            break
+    return result
+
+
+def warn_unless_converged(result: NewtonResult, options: NewtonOptions, dtype) -> None:
+    """Say in one :class:`ConvergenceWarning` what went wrong and what to do about it."""
+    for status, text in _REMEDIES.items():
+        hit = [c for c, reason in enumerate(result.status) if reason is status]
+        if hit:
+            worst = float(np.max(result.relative_gradient[hit]))
+            message = text.format(
+                max_iter=options.max_iter, tol=options.tol, gradient=worst, dtype=np.dtype(dtype)
+            )
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+
+
+def armijo(
+    line: Line, value: np.ndarray, slope: np.ndarray, options: NewtonOptions
+) -> tuple[np.ndarray, np.ndarray]:
+    """Step 4 of Algorithm 1, for each column: t = rho^m with sufficient decrease.
+
+    Returns the step lengths and a mask of the columns whose decrease is too small to be told
+    from rounding (their t is 1).
+    """
+    t = np.ones_like(value)
+    noise = 1e-14 * np.abs(value)
+    at_rounding = np.abs(slope) <= noise
+    searching = ~at_rounding
+    for _ in range(options.max_backtracks):
+        trial = line.value(t)
+        searching &= ~(trial <= value + options.sigma * t * slope + noise)
+        if not searching.any():
+            return t, at_rounding
+        t[searching] *= options.rho
+    t[searching] = 1.0
+    return t, at_rounding | searching
+
+
+class _DirectionSolver:
+    """Step 3 of Algorithm 1: V d = -g, by factoring V or by conjugate gradients."""
+
+    def __init__(self, options: NewtonOptions):
+        self.options = options
+        self.expected_steps = _EXPECTED_CG_STEPS
+
+    def solve(self, curvature, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
+        if self._assemble(curvature, gradient.shape[0]):
+            D = np.empty_like(gradient)
+            for column in range(gradient.shape[1]):
+                factor = factorize(curvature.matrix(column))
+                D[:, column] = -cho_solve(factor, gradient[:, column], check_finite=False)
+            return D, np.zeros(gradient.shape[1], dtype=int)
+        D, steps = conjugate_gradients(
+            curvature.product, -gradient, forcing, self.options.max_cg_iter
+        )
+        self.expected_steps = max(10, int(steps.max()))
+        return D, steps
+
+    def _assemble(self, curvature, n_variables: int) -> bool:
+        if self.options.solver != "auto":
+            return self.options.solver == "newton"
+        direct = curvature.assembly_cost + n_variables**3 / 3.0
+        return direct <= self.expected_steps * curvature.product_cost
+
+
+def factorize(V: np.ndarray):
+    """Cholesky factor of V; what rounding took from its positive definiteness is added back."""
+    shift = 0.0
+    scale = float(np.max(np.diag(V)))
+    while True:
+        try:
+            return cho_factor(V, lower=True, overwrite_a=False, check_finite=False)
+        except LinAlgError:
+            shift = 10.0 * shift if shift else 1e-12 * scale
+            if not np.isfinite(shift) or shift > scale:
+                raise
+            V = V + shift * np.eye(len(V))
+
+
+def conjugate_gradients(
+    product: Callable[[np.ndarray], np.ndarray],
+    B: np.ndarray,
+    forcing: np.ndarray,
+    max_iter: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
+
+    ::
+
+        r = b;  p = r
+        repeat
+            alpha = <r, r> / <p, V p>
+            x += alpha p;  r -= alpha V p
+            p = r + (<r, r> / <old r, old r>) p
+
+    Every x on the way is a descent direction for f, so stopping early is safe.
+    """
+    X = np.zeros_like(B)
+    R, P = B.copy(), B.copy()
+    rr = np.einsum("qc,qc->c", R, R)
+    target = (forcing**2) * rr
+    steps = np.zeros(B.shape[1], dtype=int)
+    for _ in range(max_iter):
+        going = rr > target
+        if not going.any():
+            break
+        VP = product(P)
+        curvature = np.einsum("qc,qc->c", P, VP)
+        alpha = np.divide(rr, curvature, out=np.zeros_like(rr), where=going & (curvature > 0.0))
+        X += alpha * P
+        R -= alpha * VP
+        before, rr = rr, np.where(going, np.einsum("qc,qc->c", R, R), rr)
+        beta = np.divide(rr, before, out=np.zeros_like(rr), where=before > 0.0)
+        P = R + beta * P
+        steps += going
+    return X, steps
+
+
+def _norms(columns: np.ndarray) -> np.ndarray:
+    return np.sqrt(np.einsum("qc,qc->c", columns, columns))
+
+
+def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
+    result.W[:, point.columns] = point.W
+    result.value[point.columns] = point.value
+    result.n_active[point.columns] = point.n_active
+    result.relative_gradient[point.columns] = _norms(point.gradient) / reference[point.columns]
+
+
+def _leave(result: NewtonResult, point: Point, gone: np.ndarray, status: Status) -> Point:
+    """Note why the columns in the mask ``gone`` stop; return the point of the others."""
+    if not gone.any():
+        return point
+    for column in point.columns[gone]:
+        result.status[column] = status
+    return point.select(~gone)
+
+
+def _record(result, reference, cg_steps, step, seconds) -> dict[str, Any]:
+    """One line of the history; scalars for one problem, arrays of shape (c,) for several."""
+    norms = result.relative_gradient * reference
+    record = {
+        "value": result.value.copy(),
+        "gradient_norm": norms,
+        "relative_gradient": result.relative_gradient.copy(),
+        "active_rows": result.n_active.copy(),
+        "cg_steps": cg_steps,
+        "step_length": step,
+    }
+    if len(norms) == 1:
+        record = {name: array[0].item() for name, array in record.items()}
+    return record | {"seconds": seconds}

@@ -1,0 +1,299 @@
+"""The regularised objective over row blocks, as Newton sees it.
+
+For each problem c (a class against the rest, a target of a regression), with feature rows
+x~_i = [K_i M, 1] (Algorithm 2, the 1 carries the bias), targets y_ic and costs C_i = C s_i::
+
+    f_c(w)      = 1/2 |w|^2 + sum_i C_i loss(y_ic, z_ic),        z_ic = <w, x~_i>
+    grad f_c(w) = w + sum_i C_i loss'(y_ic, z_ic) x~_i
+    V_c(w)      = I + sum_{i active} C_i loss''(y_ic, z_ic) x~_i x~_i^T
+
+W has shape (q + 1, c), its last row the biases, which are regularised like the rest. F = K M is
+not formed for products: z = K (M w) + b and F^T u = M^T (K^T u). Only an assembled V needs rows of
+F, and only active ones.
+
+Sums over rows are float64 whatever the type of the features; so are W, predictions and the line
+search. Here a *pass* is one reading of every feature row: a point costs one, a line costs one and
+brings the gradient at its full step, a step length tried on it costs none.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lasn.blocks import Block, BlockSource
+from lasn.losses import Loss
+
+# Copying the active rows of a block pays when products then skip this share of it.
+_WORTH_SKIPPING = 0.25
+# Matrix-vector products wait for memory: what one of their operations costs, in
+# operations of a matrix-matrix product.
+_PRODUCT_PENALTY = 12.0
+
+
+@dataclass
+class LossPoint:
+    """W, shape (q + 1, c), with f and its gradient there; predictions stay with the blocks."""
+
+    W: np.ndarray
+    columns: np.ndarray
+    value: np.ndarray
+    gradient: np.ndarray
+    n_active: np.ndarray
+    predictions: list[Any]
+
+    def select(self, keep: np.ndarray) -> LossPoint:
+        return LossPoint(
+            W=self.W[:, keep],
+            columns=self.columns[keep],
+            value=self.value[keep],
+            gradient=self.gradient[:, keep],
+            n_active=self.n_active[keep],
+            predictions=[z[:, keep] for z in self.predictions],
+        )
+
+
+class RegularizedLoss:
+    """The objective above.
+
+    Parameters
+    ----------
+    blocks : BlockSource
+        The rows of K (or of X itself for the linear kernel).
+    mapping : array of shape (k, q) or None
+        M; None stands for the identity.
+    loss : Loss
+    targets : array of shape (n, c)
+    costs : array of shape (n,)
+        C_i, not negative.
+    """
+
+    def __init__(
+        self,
+        blocks: BlockSource,
+        mapping: np.ndarray | None,
+        loss: Loss,
+        targets: np.ndarray,
+        costs: np.ndarray,
+    ):
+        self.blocks = blocks
+        self.mapping = mapping
+        self.loss = loss
+        self.n_problems = targets.shape[1]
+        self.n_variables = (blocks.n_columns if mapping is None else mapping.shape[1]) + 1
+        self.targets = blocks.split(targets)
+        self.costs = blocks.split(costs[:, None])
+
+    def evaluate(self, W: np.ndarray, columns: np.ndarray) -> LossPoint:
+        zeros = [None] * len(self.targets)
+        predictions, sums = self._run(_move, columns, zeros, shared=(*self._scores(W), self.loss))
+        return self._point(W, columns, predictions, sums)
+
+    def gradient_norm_at_zero(self) -> np.ndarray:
+        columns = np.arange(self.n_problems)
+        _, sums = self._run(_gradient_at_zero, columns, shared=(self.loss,))
+        return np.linalg.norm(self._pull_back(*sums), axis=0)
+
+    def line(self, point: LossPoint, D: np.ndarray) -> LossLine:
+        changes, sums = self._run(
+            _move, point.columns, point.predictions, shared=(*self._scores(D), self.loss)
+        )
+        full_step = self._point(point.W + D, point.columns, point.predictions, sums)
+        return LossLine(self, point, D, changes, full_step)
+
+    def curvature(self, point: LossPoint) -> LossCurvature:
+        active, sums = self._run(
+            _gather_active, point.columns, point.predictions, shared=(self.loss,)
+        )
+        return LossCurvature(self, active, sums[0])
+
+    def _run(self, task, columns, *states, shared=()):
+        """Run a task that sees the targets of the given columns."""
+        targets = self.targets
+        if len(columns) < self.n_problems:
+            targets = [y[:, columns] for y in targets]
+        return self.blocks.run(task, targets, self.costs, *states, shared=shared)
+
+    def _scores(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(M w, b): what rows of K are multiplied with to get scores."""
+        coef = W[:-1] if self.mapping is None else self.mapping @ W[:-1]
+        return coef.astype(self.blocks.dtype, copy=False), W[-1]
+
+    def _pull_back(self, products: np.ndarray, total: np.ndarray) -> np.ndarray:
+        """The transpose of ``_scores``: (M^T K^T u, sum u)."""
+        if self.mapping is not None:
+            products = self.mapping.T @ products
+        return np.vstack([products, total])
+
+    def _point(self, W, columns, predictions, sums) -> LossPoint:
+        losses, products, total, n_active = sums
+        return LossPoint(
+            W=W,
+            columns=columns,
+            value=0.5 * np.einsum("qc,qc->c", W, W) + losses,
+            gradient=W + self._pull_back(products, total),
+            n_active=n_active.astype(int),
+            predictions=predictions,
+        )
+
+
+@dataclass
+class LossLine:
+    """f along D: predictions at w + t d are z + t dz."""
+
+    objective: RegularizedLoss
+    start: LossPoint
+    D: np.ndarray
+    changes: list[Any]
+    full_step: LossPoint
+
+    def value(self, t: np.ndarray) -> np.ndarray:
+        if np.all(t == 1.0):
+            return self.full_step.value
+        W = self.start.W + t * self.D
+        _, (losses,) = self.objective._run(
+            _try_step,
+            self.start.columns,
+            self.start.predictions,
+            self.changes,
+            shared=(t, self.objective.loss),
+        )
+        return 0.5 * np.einsum("qc,qc->c", W, W) + losses
+
+    def point(self, t: np.ndarray) -> LossPoint:
+        pairs = zip(self.start.predictions, self.changes, strict=True)
+        predictions = [z + t * dz for z, dz in pairs]
+        if np.all(t == 1.0):
+            return replace(self.full_step, predictions=predictions)
+        columns = self.start.columns
+        _, sums = self.objective._run(
+            _gradient, columns, predictions, shared=(self.objective.loss,)
+        )
+        return self.objective._point(self.start.W + t * self.D, columns, predictions, sums)
+
+
+class LossCurvature:
+    """V_c at a point, over the rows that are active in at least one column."""
+
+    def __init__(self, objective: RegularizedLoss, active: list[_ActiveRows], n_active):
+        self.objective = objective
+        self.active = active
+        q = objective.n_variables
+        k = objective.blocks.n_columns
+        # Rows of F, then a symmetric product, for each column.
+        row_cost = q * q + (0 if objective.mapping is None else 2 * k * q)
+        self.assembly_cost = float(np.sum(n_active)) * row_cost
+        n_union = sum(len(rows.weights) for rows in active)
+        self.product_cost = _PRODUCT_PENALTY * 4.0 * n_union * k
+
+    def product(self, D: np.ndarray) -> np.ndarray:
+        objective = self.objective
+        _, sums = objective.blocks.run(_hessian_product, self.active, shared=objective._scores(D))
+        return D + objective._pull_back(*sums)
+
+    def matrix(self, column: int) -> np.ndarray:
+        objective = self.objective
+        mapping = objective.mapping
+        if mapping is not None:
+            mapping = mapping.astype(objective.blocks.dtype, copy=False)
+        _, (gram, border, corner) = objective.blocks.run(
+            _assemble, self.active, shared=(column, mapping)
+        )
+        V = np.empty((objective.n_variables, objective.n_variables))
+        V[:-1, :-1] = gram
+        V[-1, :-1] = V[:-1, -1] = border
+        V[-1, -1] = corner
+        V[np.diag_indices_from(V)] += 1.0
+        return V
+
+
+@dataclass(frozen=True)
+class _ActiveRows:
+    """The rows of a block that V needs.
+
+    ``weights``, shape (rows, c), is C_i loss''; ``positions`` says which rows of the block (None:
+    all of them, weight 0 marks the inactive) and ``kept`` holds their features if that paid.
+    """
+
+    weights: np.ndarray
+    positions: np.ndarray | None = None
+    kept: Any = None
+
+    def matrix(self, block: Block):
+        if self.kept is None:
+            return block.matrix(self.positions)
+        block.count(self.kept.shape[0])
+        return self.kept
+
+
+# The tasks: plain functions of one block's data.
+
+
+def _move(block: Block, y, cost, z, coef, bias, loss):
+    """Scores of (coef, bias), and the objective's sums where they are added to z."""
+    K = block.matrix()
+    change = np.asarray(K @ coef, dtype=np.float64) + bias
+    return change, _sums(K, y, cost, change if z is None else z + change, loss)
+
+
+def _gradient(block: Block, y, cost, z, loss):
+    return None, _sums(block.matrix(), y, cost, z, loss)
+
+
+def _gradient_at_zero(block: Block, y, cost, loss):
+    _, slope, _ = loss.expand(y, np.zeros_like(y))
+    return None, _transposed_product(block.matrix(), cost * slope)
+
+
+def _try_step(block: Block, y, cost, z, dz, t, loss):
+    return None, ((cost * loss.value(y, z + t * dz)).sum(axis=0),)
+
+
+def _sums(K, y, cost, z, loss):
+    value, slope, curvature = loss.expand(y, z)
+    n_active = np.count_nonzero((curvature > 0.0) & (cost > 0.0), axis=0)
+    products, total = _transposed_product(K, cost * slope)
+    return (cost * value).sum(axis=0), products, total, n_active
+
+
+def _transposed_product(K, U):
+    return K.T @ U.astype(K.dtype, copy=False), U.sum(axis=0)
+
+
+def _gather_active(block: Block, y, cost, z, loss):
+    _, _, curvature = loss.expand(y, z)
+    weights = cost * curvature
+    n_active = np.count_nonzero(weights, axis=0)
+    positions = np.flatnonzero(weights.any(axis=1))
+    if len(positions) > (1.0 - _WORTH_SKIPPING) * block.n_rows:
+        return _ActiveRows(weights), (n_active,)
+    row_bytes = block.n_columns * block.dtype.itemsize
+    kept = None
+    if len(positions) * row_bytes <= block.spare_bytes:
+        kept = block.matrix(positions)
+    return _ActiveRows(weights[positions], positions, kept), (n_active,)
+
+
+def _hessian_product(block: Block, active: _ActiveRows, coef, bias):
+    K = active.matrix(block)
+    scores = np.asarray(K @ coef, dtype=np.float64) + bias
+    return None, _transposed_product(K, active.weights * scores)
+
+
+def _assemble(block: Block, active: _ActiveRows, column, mapping):
+    """sum_i v_i x~_i x~_i^T over active rows, as F^T v F, F^T v and sum v."""
+    weights = active.weights[:, column]
+    chosen = np.flatnonzero(weights)
+    K = active.matrix(block)
+    if len(chosen) < len(weights):
+        K, weights = K[chosen], weights[chosen]
+    F = K if mapping is None else K @ mapping
+    root = np.sqrt(weights).astype(F.dtype)
+    border = F.T @ weights.astype(F.dtype)
+    F = F.multiply(root[:, None]).tocsr() if sp.issparse(F) else F * root[:, None]
+    gram = F.T @ F
+    gram = gram.toarray() if sp.issparse(gram) else gram
+    return None, (gram, border, weights.sum())

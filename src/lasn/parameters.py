@@ -1,0 +1,123 @@
+"""Parameters: one rule for each name that an estimator's constructor takes.
+
+``__init__`` only stores (so that ``clone`` and ``set_params`` work); ``fit`` calls
+:func:`check_parameters` first. Every message names the parameter, what was given and what is
+accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from lasn.kernels import KERNEL_NAMES, resolve_kernel_name
+from lasn.losses import CLASSIFIER_LOSSES
+from lasn.memory import parse_memory_limit
+
+Rule = Callable[[str, Any], None]
+
+
+def _reject(name: str, value: Any, accepted: str, error: type[Exception] = ValueError):
+    raise error(f"{name}={value!r} is not accepted: {name} must be {accepted}.")
+
+
+def _number(accepted: str, test: Callable[[float], bool], whole: bool = False) -> Rule:
+    kind = Integral if whole else Real
+
+    def rule(name, value):
+        if not isinstance(value, kind) or isinstance(value, (bool, np.bool_)):
+            _reject(name, value, accepted, TypeError)
+        if not test(value):  # NaN fails every comparison
+            _reject(name, value, accepted)
+
+    return rule
+
+
+def _either(words: tuple, otherwise: Rule | None = None, accepted: str = "") -> Rule:
+    listed = ", ".join(repr(word) for word in words)
+
+    def rule(name, value):
+        if isinstance(value, str) or otherwise is None or value is None:
+            if not any(value is word or (word == value and word is not None) for word in words):
+                _reject(name, value, f"{listed}{' or ' + accepted if accepted else ''}")
+            return
+        try:
+            otherwise(name, value)
+        except (TypeError, ValueError) as error:
+            _reject(name, value, f"{listed} or {accepted}", type(error))
+
+    return rule
+
+
+def _landmarks(*words: str) -> Rule:
+    accepted = ", ".join(repr(word) for word in words) + ", or an array of shape (k, n_features)"
+
+    def rule(name, value):
+        if isinstance(value, str):
+            if value not in words:
+                _reject(name, value, accepted)
+        elif value is None or (np.ndim(value) == 0 and not hasattr(value, "shape")):
+            _reject(name, value, accepted, TypeError)
+
+    return rule
+
+
+def _kernel(name, value):
+    if not isinstance(value, str) and not callable(value):
+        listed = ", ".join(repr(word) for word in KERNEL_NAMES)
+        _reject(name, value, f"{listed}, or a function k(X, L)", TypeError)
+    resolve_kernel_name(value)
+
+
+def _flag(name, value):
+    if not isinstance(value, (bool, np.bool_)):
+        _reject(name, value, "True or False", TypeError)
+
+
+def _memory(name, value):
+    parse_memory_limit(value)
+
+
+def _class_weight(name, value):
+    if value is None or isinstance(value, dict) or value == "balanced":
+        return
+    _reject(name, value, "None, 'balanced' or a dict from class to weight")
+
+
+_POSITIVE = _number("a positive finite number", lambda v: 0 < v < float("inf"))
+_NOT_NEGATIVE = _number("a finite number, zero or more", lambda v: 0 <= v < float("inf"))
+_COUNT = _number("a whole number, 1 or more", lambda v: v >= 1, whole=True)
+
+_RULES: dict[str, Rule] = {
+    "n_landmarks": _either(("auto",), _COUNT, "a whole number, 1 or more"),
+    "C": _POSITIVE,
+    "epsilon": _NOT_NEGATIVE,
+    "kernel": _kernel,
+    "gamma": _either(("variance", "scale", "auto"), _POSITIVE, "a positive finite number"),
+    "degree": _number("a number, 1 or more", lambda v: 1 <= v < float("inf")),
+    "coef0": _number("a finite number", lambda v: abs(v) < float("inf")),
+    "loss": _either(tuple(CLASSIFIER_LOSSES)),
+    "landmarks": _landmarks("boundary", "kmeans", "class_kmeans", "uniform"),
+    "class_weight": _class_weight,
+    "eigenvalue_cutoff": _either(("auto",), _NOT_NEGATIVE, "a finite number, zero or more"),
+    "tol": _POSITIVE,
+    "max_iter": _COUNT,
+    "solver": _either(("auto", "newton", "newton-cg")),
+    "memory_limit": _memory,
+    "device": _either(("cpu",)),
+    "dtype": _either(("auto", "float32", "float64")),
+    "warm_start": _flag,
+    "verbose": _number("a whole number, 0 or more", lambda v: v >= 0, whole=True),
+}
+# These check themselves where they are used.
+_UNCHECKED = {"random_state"}
+
+
+def check_parameters(estimator) -> None:
+    """Raise ``ValueError`` or ``TypeError`` for the first parameter that is not acceptable."""
+    for name, value in estimator.get_params(deep=False).items():
+        if name not in _UNCHECKED:
+            _RULES[name](name, value)
