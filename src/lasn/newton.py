@@ -4,10 +4,10 @@
 
     given w, sigma and rho in (0, 1), eta0, eta1 > 0
     repeat
-        g = grad f(w);  stop if |g| <= tol |grad f(0)|
+        g = grad f(w);  stop if |g| <= tol |grad f(0)| and f has settled
         find d with |V d + g| <= mu |g|,  V a generalised Hessian at w,
              mu = min(eta0, eta1 |g| / |grad f(0)|)
-        t = rho^m for the smallest m = 0, 1, ... with
+        t = t0 rho^m for the smallest m = 0, 1, ... with
              f(w + t d) <= f(w) + sigma t <g, d>
         w = w + t d
 
@@ -20,9 +20,14 @@ Where it differs from the paper, and why:
 
 - stopping and the forcing term use the gradient norm relative to the one at zero, so that both
   mean the same whatever the number of rows and C;
-- the line search starts at m = 0, the full step, without which there is no quadratic rate;
+- that norm is so large for many rows that 0.001 of it can leave f several percent above its
+  minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively;
 - V d = -g may also be solved by assembling and factoring V: exact, and cheaper when q is small
-  against the number of conjugate gradient steps that would be needed;
+  against the number of conjugate gradient steps that would be needed. An assembled V is kept and
+  changed by the rows that entered or left the active set since, or serves as the preconditioner;
+- the line search starts at m = 0; at t0 = 1, without which there is no quadratic rate, unless the
+  slope there is still a sizeable part of the one at 0. Then t0 is the minimiser along the line,
+  which costs no pass over the rows and sheds inactive rows much sooner;
 - near the limit of the floating point numbers the Armijo test compares noise; then the step is
   taken if the gradient shrinks, and the method stops if it does not.
 """
@@ -31,7 +36,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from time import perf_counter
 from typing import Any, Protocol
@@ -83,21 +88,45 @@ class Line(Protocol):
     def value(self, t: np.ndarray) -> np.ndarray:
         """f at the step lengths t, shape (c,)."""
 
+    def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """First and second derivative of f(w + t d) in t, shapes (c,)."""
+
     def point(self, t: np.ndarray) -> Point:
         """The point at step lengths t; free where t = 1, one pass otherwise."""
 
 
 class Curvature(Protocol):
-    """V_c, the generalised Hessians at a point."""
+    """V_c, the generalised Hessians at a point. Costs are in operations of a matrix product."""
 
-    assembly_cost: float
-    product_cost: float
+    @property
+    def product_cost(self) -> float:
+        """What :meth:`product` costs."""
 
     def product(self, D: np.ndarray) -> np.ndarray:
         """V_c d_c for each column, shape (q, c): one pass over the active rows."""
 
-    def matrix(self, column: int) -> np.ndarray:
-        """V_c assembled, shape (q, q)."""
+    def assembly_cost(self, column: int, base: Assembled | None) -> float:
+        """What :meth:`assemble` would cost."""
+
+    def assemble(self, column: int, base: Assembled | None) -> Assembled:
+        """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
+
+
+@dataclass
+class Assembled:
+    """V_c as a matrix, shape (q, q), and its factor.
+
+    ``contents`` is what it was made from, known to the objective alone. It is None when that was
+    another objective: then V_c serves as a preconditioner only.
+    """
+
+    matrix: np.ndarray
+    contents: Any
+    factor: Any = None
+
+    def elsewhere(self) -> Assembled:
+        """The same as seen by another objective."""
+        return replace(self, contents=None)
 
 
 class Status(str, Enum):
@@ -137,8 +166,22 @@ class NewtonOptions:
     eta1: float = 1.0
     sigma: float = 1e-4
     rho: float = 0.5
+    long_step: float = 0.01
     max_backtracks: int = 30
     max_cg_iter: int = 1000
+
+
+@dataclass
+class NewtonStart:
+    """Where Newton's method starts.
+
+    ``settled`` says that W solved (nearly) the same problem before, so that it may be the answer.
+    ``preconditioners`` are Hessians of a similar problem, one a column.
+    """
+
+    W: np.ndarray
+    settled: bool = False
+    preconditioners: list[Assembled | None] | None = None
 
 
 @dataclass
@@ -151,44 +194,51 @@ class NewtonResult:
     n_active: np.ndarray
     status: list[Status]
     history: list[dict[str, Any]] = field(default_factory=list)
+    assembled: list[Assembled | None] = field(default_factory=list)
 
     @property
     def n_iter(self) -> int:
         return len(self.history)
 
 
-# How many conjugate gradient steps to expect before any have been seen.
-_EXPECTED_CG_STEPS = 100
+# How many conjugate gradient steps to expect before any have been seen, alone and preconditioned.
+_PLAIN_STEPS = 100
+_PRECONDITIONED_STEPS = 15
+# Triangular solves wait for memory: what one of their operations costs, in operations of a
+# matrix product.
+_SOLVE_PENALTY = 12.0
 
 
 def minimize(
     objective: Objective,
-    W: np.ndarray,
+    start: NewtonStart,
     options: NewtonOptions = NewtonOptions(),  # noqa: B008 - frozen
     on_iteration: Callable[[np.ndarray, dict[str, Any]], bool | None] | None = None,
 ) -> NewtonResult:
-    """Minimise the objective's c functions from W, shape (q, c).
+    """Minimise the objective's c functions from ``start.W``, shape (q, c).
 
-    ``on_iteration(W, record)`` is called after each iteration with the iterate and its
-    history record; a true return value stops the method there.
+    ``start`` is what is known before: W, and perhaps the Hessians of a similar problem to
+    precondition with. ``on_iteration(W, record)`` is called after each iteration with the iterate
+    and its history record; a true return value stops the method there.
     """
-    start = perf_counter()
+    began = perf_counter()
     n_problems = objective.n_problems
     reference = objective.gradient_norm_at_zero()
     # A zero gradient at zero means that zero is the solution.
     reference = np.where(reference > 0.0, reference, 1.0)
     result = NewtonResult(
-        W=np.array(W, dtype=np.float64),
+        W=np.array(start.W, dtype=np.float64),
         value=np.zeros(n_problems),
         relative_gradient=np.full(n_problems, np.inf),
         n_active=np.zeros(n_problems, dtype=int),
         status=[Status.ITERATION_LIMIT] * n_problems,
     )
-    solver = _DirectionSolver(options)
+    solver = _DirectionSolver(options, start.preconditioners or [None] * n_problems)
 
     point = objective.evaluate(result.W, np.arange(n_problems))
     _write(result, point, reference)
-    point = _leave(result, point, result.relative_gradient <= options.tol, Status.CONVERGED)
+    settled = np.full(n_problems, start.settled)
+    point = _leave_converged(result, point, settled, options)
 
     while len(point.columns) and result.n_iter < options.max_iter:
         columns = point.columns
@@ -197,26 +247,28 @@ def minimize(
         # No use in solving further than the last iteration needs.
         forcing = np.minimum(options.eta0, options.eta1 * relative)
         forcing = np.maximum(forcing, 0.1 * np.minimum(options.tol / relative, 1.0))
-        D, cg_steps = solver.solve(objective.curvature(point), point.gradient, forcing)
+        D, cg_steps = solver.solve(objective.curvature(point), columns, point.gradient, forcing)
         line = objective.line(point, D)
         slope = np.einsum("qc,qc->c", point.gradient, D)
-        t, at_rounding = armijo(line, point.value, slope, options)
+        t, at_rounding = line_search(line, point.value, slope, options)
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
         stuck = at_rounding & ~(_norms(following.gradient) < norm)
+        change = point.value - following.value
+        settled[columns] = change <= options.tol * np.abs(following.value)
 
         t_all, cg_all = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
         t_all[columns], cg_all[columns] = np.where(stuck, 0.0, t), cg_steps
         _leave(result, point, stuck, Status.ROUNDING)
-        point = following.select(~stuck)
+        point = following.select(~stuck) if stuck.any() else following
         _write(result, point, reference)
-        record = _record(result, reference, cg_all, t_all, perf_counter() - start)
+        record = _record(result, reference, cg_all, t_all, perf_counter() - began)
         result.history.append(record)
-        converged = result.relative_gradient[point.columns] <= options.tol
-        point = _leave(result, point, converged, Status.CONVERGED)
+        point = _leave_converged(result, point, settled, options)
         if on_iteration is not None and on_iteration(result.W, record):
             _leave(result, point, np.ones(len(point.columns), bool), Status.INTERRUPTED)
             break
+    result.assembled = solver.assembled
     return result
 
 
@@ -232,17 +284,17 @@ def warn_unless_converged(result: NewtonResult, options: NewtonOptions, dtype) -
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
 
 
-def armijo(
+def line_search(
     line: Line, value: np.ndarray, slope: np.ndarray, options: NewtonOptions
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Step 4 of Algorithm 1, for each column: t = rho^m with sufficient decrease.
+    """Step 4 of Algorithm 1, for each column: t with sufficient decrease (Armijo).
 
     Returns the step lengths and a mask of the columns whose decrease is too small to be told
     from rounding (their t is 1).
     """
-    t = np.ones_like(value)
     noise = 1e-14 * np.abs(value)
     at_rounding = np.abs(slope) <= noise
+    t = np.where(at_rounding, 1.0, _first_step(line, slope, options))
     searching = ~at_rounding
     for _ in range(options.max_backtracks):
         trial = line.value(t)
@@ -254,31 +306,70 @@ def armijo(
     return t, at_rounding | searching
 
 
+def _first_step(line: Line, slope: np.ndarray, options: NewtonOptions) -> np.ndarray:
+    """t0: 1, or the minimiser along the line (by Newton's method) where 1 is far from it."""
+    t = np.ones_like(slope)
+    slope_at_t, curvature = line.slope(t)
+    far = np.abs(slope_at_t) > options.long_step * np.abs(slope)
+    for _ in range(10):
+        off = far & (np.abs(slope_at_t) > 1e-3 * np.abs(slope)) & (curvature > 0.0)
+        if not off.any():
+            break
+        t[off] = np.clip((t - slope_at_t / np.where(off, curvature, 1.0))[off], 0.1 * t[off], 10.0)
+        slope_at_t, curvature = line.slope(t)
+    return t
+
+
 class _DirectionSolver:
-    """Step 3 of Algorithm 1: V d = -g, by factoring V or by conjugate gradients."""
+    """Step 3 of Algorithm 1: V d = -g, by factoring V or by conjugate gradients.
 
-    def __init__(self, options: NewtonOptions):
+    Remembers the last assembled V of each column, to change it or to precondition with it.
+    """
+
+    def __init__(self, options: NewtonOptions, assembled):
         self.options = options
-        self.expected_steps = _EXPECTED_CG_STEPS
+        self.assembled: list[Assembled | None] = list(assembled)
+        self.expected_steps = {False: _PLAIN_STEPS, True: _PRECONDITIONED_STEPS}
 
-    def solve(self, curvature, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
-        if self._assemble(curvature, gradient.shape[0]):
+    def solve(self, curvature, columns, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
+        """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column."""
+        bases = [self.assembled[column] for column in columns]
+        preconditioned = all(base is not None for base in bases)
+        if self._direct(curvature, bases, preconditioned, len(gradient)):
             D = np.empty_like(gradient)
-            for column in range(gradient.shape[1]):
-                factor = factorize(curvature.matrix(column))
-                D[:, column] = -cho_solve(factor, gradient[:, column], check_finite=False)
-            return D, np.zeros(gradient.shape[1], dtype=int)
+            for index, column in enumerate(columns):
+                assembled = curvature.assemble(index, bases[index])
+                assembled.factor = factorize(assembled.matrix)
+                self.assembled[column] = assembled
+                D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
+            return D, np.zeros(len(columns), dtype=int)
+
+        def precondition(R):
+            if not preconditioned:
+                return R
+            solved = [
+                cho_solve(base.factor, R[:, index], check_finite=False)
+                for index, base in enumerate(bases)
+            ]
+            return np.stack(solved, axis=1)
+
         D, steps = conjugate_gradients(
-            curvature.product, -gradient, forcing, self.options.max_cg_iter
+            curvature.product, -gradient, forcing, self.options.max_cg_iter, precondition
         )
-        self.expected_steps = max(10, int(steps.max()))
+        self.expected_steps[preconditioned] = max(5, int(steps.max()))
         return D, steps
 
-    def _assemble(self, curvature, n_variables: int) -> bool:
+    def _direct(self, curvature, bases, preconditioned: bool, n_variables: int) -> bool:
         if self.options.solver != "auto":
             return self.options.solver == "newton"
-        direct = curvature.assembly_cost + n_variables**3 / 3.0
-        return direct <= self.expected_steps * curvature.product_cost
+        direct = sum(
+            curvature.assembly_cost(index, base) + n_variables**3 / 3.0
+            for index, base in enumerate(bases)
+        )
+        step = curvature.product_cost
+        if preconditioned:
+            step += _SOLVE_PENALTY * 2.0 * n_variables**2 * len(bases)
+        return direct <= self.expected_steps[preconditioned] * step
 
 
 def factorize(V: np.ndarray):
@@ -300,36 +391,40 @@ def conjugate_gradients(
     B: np.ndarray,
     forcing: np.ndarray,
     max_iter: int,
+    precondition: Callable[[np.ndarray], np.ndarray] = lambda R: R,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
 
     ::
 
-        r = b;  p = r
+        r = b;  s = P^-1 r;  p = s
         repeat
-            alpha = <r, r> / <p, V p>
-            x += alpha p;  r -= alpha V p
-            p = r + (<r, r> / <old r, old r>) p
+            alpha = <r, s> / <p, V p>
+            x += alpha p;  r -= alpha V p;  s = P^-1 r
+            p = s + (<r, s> / <old r, old s>) p
 
-    Every x on the way is a descent direction for f, so stopping early is safe.
+    Every x on the way is a descent direction for f, so stopping early is safe. P is the
+    preconditioner, the identity by default.
     """
     X = np.zeros_like(B)
-    R, P = B.copy(), B.copy()
-    rr = np.einsum("qc,qc->c", R, R)
-    target = (forcing**2) * rr
+    R = B.copy()
+    S = precondition(R)
+    P = S.copy()
+    rs = np.einsum("qc,qc->c", R, S)
+    target = forcing * _norms(B)
     steps = np.zeros(B.shape[1], dtype=int)
     for _ in range(max_iter):
-        going = rr > target
+        going = _norms(R) > target
         if not going.any():
             break
         VP = product(P)
         curvature = np.einsum("qc,qc->c", P, VP)
-        alpha = np.divide(rr, curvature, out=np.zeros_like(rr), where=going & (curvature > 0.0))
+        alpha = np.divide(rs, curvature, out=np.zeros_like(rs), where=going & (curvature > 0.0))
         X += alpha * P
         R -= alpha * VP
-        before, rr = rr, np.where(going, np.einsum("qc,qc->c", R, R), rr)
-        beta = np.divide(rr, before, out=np.zeros_like(rr), where=before > 0.0)
-        P = R + beta * P
+        S = precondition(R)
+        before, rs = rs, np.einsum("qc,qc->c", R, S)
+        P = S + np.divide(rs, before, out=np.zeros_like(rs), where=before > 0.0) * P
         steps += going
     return X, steps
 
@@ -343,6 +438,13 @@ def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
     result.value[point.columns] = point.value
     result.n_active[point.columns] = point.n_active
     result.relative_gradient[point.columns] = _norms(point.gradient) / reference[point.columns]
+
+
+def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
+    relative = result.relative_gradient[point.columns]
+    # Where nothing pulls at zero (regression inside the tube) there is nothing to settle.
+    done = (relative <= options.tol) & (settled[point.columns] | (relative == 0.0))
+    return _leave(result, point, done, Status.CONVERGED)
 
 
 def _leave(result: NewtonResult, point: Point, gone: np.ndarray, status: Status) -> Point:

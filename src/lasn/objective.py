@@ -26,6 +26,7 @@ import scipy.sparse as sp
 
 from lasn.blocks import Block, BlockSource
 from lasn.losses import Loss
+from lasn.newton import Assembled
 
 # Copying the active rows of a block pays when products then skip this share of it.
 _WORTH_SKIPPING = 0.25
@@ -81,9 +82,14 @@ class RegularizedLoss:
     ):
         self.blocks = blocks
         self.mapping = mapping
+        self.feature_mapping = None if mapping is None else mapping.astype(blocks.dtype, copy=False)
         self.loss = loss
         self.n_problems = targets.shape[1]
         self.n_variables = (blocks.n_columns if mapping is None else mapping.shape[1]) + 1
+        # Operations to add one row to an assembled V: the row of F, then a symmetric product.
+        self.row_cost = float(self.n_variables**2)
+        if mapping is not None:
+            self.row_cost += 2.0 * mapping.size
         self.targets = blocks.split(targets)
         self.costs = blocks.split(costs[:, None])
 
@@ -105,10 +111,10 @@ class RegularizedLoss:
         return LossLine(self, point, D, changes, full_step)
 
     def curvature(self, point: LossPoint) -> LossCurvature:
-        active, sums = self._run(
-            _gather_active, point.columns, point.predictions, shared=(self.loss,)
+        weights, _ = self._run(
+            _curvature_weights, point.columns, point.predictions, shared=(self.loss,)
         )
-        return LossCurvature(self, active, sums[0])
+        return LossCurvature(self, weights, point.n_active)
 
     def _run(self, task, columns, *states, shared=()):
         """Run a task that sees the targets of the given columns."""
@@ -163,6 +169,18 @@ class LossLine:
         )
         return 0.5 * np.einsum("qc,qc->c", W, W) + losses
 
+    def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        D, start = self.D, self.start
+        _, (first, second) = self.objective._run(
+            _slope_at_step,
+            start.columns,
+            start.predictions,
+            self.changes,
+            shared=(t, self.objective.loss),
+        )
+        squares = np.einsum("qc,qc->c", D, D)
+        return np.einsum("qc,qc->c", start.W, D) + t * squares + first, squares + second
+
     def point(self, t: np.ndarray) -> LossPoint:
         pairs = zip(self.start.predictions, self.changes, strict=True)
         predictions = [z + t * dz for z, dz in pairs]
@@ -176,46 +194,71 @@ class LossLine:
 
 
 class LossCurvature:
-    """V_c at a point, over the rows that are active in at least one column."""
+    """V_c at a point: I + sum_i v_ic x~_i x~_i^T with v_ic = C_i loss''.
 
-    def __init__(self, objective: RegularizedLoss, active: list[_ActiveRows], n_active):
+    ``weights`` holds v, shape (rows, c), for each block.
+    """
+
+    def __init__(self, objective: RegularizedLoss, weights: list[Any], n_active: np.ndarray):
         self.objective = objective
-        self.active = active
-        q = objective.n_variables
-        k = objective.blocks.n_columns
-        # Rows of F, then a symmetric product, for each column.
-        row_cost = q * q + (0 if objective.mapping is None else 2 * k * q)
-        self.assembly_cost = float(np.sum(n_active)) * row_cost
-        n_union = sum(len(rows.weights) for rows in active)
-        self.product_cost = _PRODUCT_PENALTY * 4.0 * n_union * k
+        self.weights = weights
+        self.n_active = n_active
+        self._active: list[_ActiveRows] | None = None
+
+    @property
+    def product_cost(self) -> float:
+        # Several columns share the reading of the rows.
+        n_columns = len(self.n_active)
+        n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
+        penalty = max(1.5, _PRODUCT_PENALTY / n_columns)
+        return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
 
     def product(self, D: np.ndarray) -> np.ndarray:
         objective = self.objective
-        _, sums = objective.blocks.run(_hessian_product, self.active, shared=objective._scores(D))
+        if self._active is None:
+            self._active, _ = objective.blocks.run(_gather_active, self.weights)
+        _, sums = objective.blocks.run(_hessian_product, self._active, shared=objective._scores(D))
         return D + objective._pull_back(*sums)
 
-    def matrix(self, column: int) -> np.ndarray:
+    def assembly_cost(self, column: int, base: Assembled | None) -> float:
+        return (
+            min(self.n_active[column], self._count_changes(column, base)) * self.objective.row_cost
+        )
+
+    def assemble(self, column: int, base: Assembled | None) -> Assembled:
+        if self._count_changes(column, base) >= self.n_active[column]:
+            base = None
+        contents = [v[:, column] for v in self.weights]
+        before = [None] * len(contents) if base is None else base.contents
         objective = self.objective
-        mapping = objective.mapping
-        if mapping is not None:
-            mapping = mapping.astype(objective.blocks.dtype, copy=False)
         _, (gram, border, corner) = objective.blocks.run(
-            _assemble, self.active, shared=(column, mapping)
+            _assemble, contents, before, shared=(objective.feature_mapping,)
         )
         V = np.empty((objective.n_variables, objective.n_variables))
         V[:-1, :-1] = gram
         V[-1, :-1] = V[:-1, -1] = border
         V[-1, -1] = corner
-        V[np.diag_indices_from(V)] += 1.0
-        return V
+        if base is None:
+            V[np.diag_indices_from(V)] += 1.0
+        else:
+            V += base.matrix
+        return Assembled(V, contents)
+
+    def _count_changes(self, column: int, base: Assembled | None) -> float:
+        """How many rows differ from those that the base was made from."""
+        if base is None or base.contents is None:
+            return np.inf
+        contents = [v[:, column] for v in self.weights]
+        _, (count,) = self.objective.blocks.run(_count_changes, contents, base.contents)
+        return float(count)
 
 
 @dataclass(frozen=True)
 class _ActiveRows:
     """The rows of a block that V needs.
 
-    ``weights``, shape (rows, c), is C_i loss''; ``positions`` says which rows of the block (None:
-    all of them, weight 0 marks the inactive) and ``kept`` holds their features if that paid.
+    ``weights``, shape (rows, c), is v; ``positions`` says which rows of the block (None: all of
+    them, weight 0 marks the inactive) and ``kept`` holds their features if that paid.
     """
 
     weights: np.ndarray
@@ -263,18 +306,30 @@ def _transposed_product(K, U):
     return K.T @ U.astype(K.dtype, copy=False), U.sum(axis=0)
 
 
-def _gather_active(block: Block, y, cost, z, loss):
+def _slope_at_step(block: Block, y, cost, z, dz, t, loss):
+    _, slope, curvature = loss.expand(y, z + t * dz)
+    first = cost * slope * dz
+    return None, (first.sum(axis=0), (cost * curvature * dz * dz).sum(axis=0))
+
+
+def _curvature_weights(block: Block, y, cost, z, loss):
     _, _, curvature = loss.expand(y, z)
-    weights = cost * curvature
-    n_active = np.count_nonzero(weights, axis=0)
+    return cost * curvature, ()
+
+
+def _gather_active(block: Block, weights):
     positions = np.flatnonzero(weights.any(axis=1))
     if len(positions) > (1.0 - _WORTH_SKIPPING) * block.n_rows:
-        return _ActiveRows(weights), (n_active,)
+        return _ActiveRows(weights), ()
     row_bytes = block.n_columns * block.dtype.itemsize
     kept = None
     if len(positions) * row_bytes <= block.spare_bytes:
         kept = block.matrix(positions)
-    return _ActiveRows(weights[positions], positions, kept), (n_active,)
+    return _ActiveRows(weights[positions], positions, kept), ()
+
+
+def _count_changes(block: Block, weights, before):
+    return None, (np.count_nonzero(weights != before),)
 
 
 def _hessian_product(block: Block, active: _ActiveRows, coef, bias):
@@ -283,17 +338,28 @@ def _hessian_product(block: Block, active: _ActiveRows, coef, bias):
     return None, _transposed_product(K, active.weights * scores)
 
 
-def _assemble(block: Block, active: _ActiveRows, column, mapping):
-    """sum_i v_i x~_i x~_i^T over active rows, as F^T v F, F^T v and sum v."""
-    weights = active.weights[:, column]
-    chosen = np.flatnonzero(weights)
-    K = active.matrix(block)
-    if len(chosen) < len(weights):
-        K, weights = K[chosen], weights[chosen]
-    F = K if mapping is None else K @ mapping
-    root = np.sqrt(weights).astype(F.dtype)
-    border = F.T @ weights.astype(F.dtype)
-    F = F.multiply(root[:, None]).tocsr() if sp.issparse(F) else F * root[:, None]
-    gram = F.T @ F
-    gram = gram.toarray() if sp.issparse(gram) else gram
-    return None, (gram, border, weights.sum())
+def _assemble(block: Block, weights, before, mapping):
+    """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
+
+    Only rows with v != 0 are read. F^T v F is the difference of two symmetric products, one for
+    the rows that entered and one for those that left.
+    """
+    change = weights if before is None else weights - before
+    gram: Any = 0.0
+    border: Any = 0.0
+    for sign in (1.0, -1.0):
+        rows = np.flatnonzero(sign * change > 0.0)
+        if len(rows) == 0:
+            continue
+        K = block.matrix(None if len(rows) == block.n_rows else rows)
+        F = K if mapping is None else K @ mapping
+        v = np.abs(change[rows]).astype(F.dtype)
+        border = border + sign * (F.T @ v)
+        root = np.sqrt(v)[:, None]
+        F = F.multiply(root).tocsr() if sp.issparse(F) else F * root
+        product = F.T @ F
+        gram = gram + sign * (product.toarray() if sp.issparse(product) else product)
+    q = block.n_columns if mapping is None else mapping.shape[1]
+    if np.ndim(gram) == 0:
+        gram, border = np.zeros((q, q)), np.zeros(q)
+    return None, (gram, border, change.sum())

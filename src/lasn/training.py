@@ -26,13 +26,16 @@ from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
 from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
-from lasn.newton import NewtonOptions, NewtonResult, minimize
+from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, minimize
 from lasn.objective import RegularizedLoss
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
 # A fit that only has to tell which rows are active may stop early.
 _ROUGH = NewtonOptions(tol=1e-2, max_iter=20)
+# Samples of rows that give the start: each this many times smaller than the next.
+_SAMPLE_GROWTH = 4
+_SMALLEST_SAMPLE = 3000
 
 
 @dataclass
@@ -56,13 +59,14 @@ class Problem:
 
     def sample(self, rows: np.ndarray) -> Problem:
         """The problem on some of the rows, with C raised so that its solution is about the same."""
+        kept = self.sample_weight[rows]
         return replace(
             self,
             X=self.X[rows],
             targets=self.targets[rows],
-            sample_weight=self.sample_weight[rows],
+            sample_weight=kept,
             groups=self.groups[rows],
-            C=self.C * self.n_rows / len(rows),
+            C=self.C * float(self.sample_weight.sum() / kept.sum()),
         )
 
 
@@ -146,19 +150,58 @@ def train(
         columns = kernel.against(chosen, dtype)
 
     clock.stage("solve")
-    blocks = MemoryBlocks(X, columns, dtype, working_memory(memory_limit))
-    costs = problem.C * problem.sample_weight
-    objective = RegularizedLoss(blocks, mapping, problem.loss, problem.targets, costs)
-    W = np.zeros((objective.n_variables, objective.n_problems))
+    budget = working_memory(memory_limit)
+    W = np.zeros((_n_variables(X, mapping), problem.targets.shape[1]))
     if start is not None and start.W.shape == W.shape:
-        W = start.W
-    model = Model(kernel, chosen, mapping, W, dtype)
+        begin = NewtonStart(start.W, settled=True)
+    else:
+        begin = _start_from_samples(problem, columns, mapping, dtype, budget, NewtonStart(W), rng)
+    model = Model(kernel, chosen, mapping, begin.W, dtype)
 
     def report(iterate, record):
         return on_iteration and on_iteration(replace(model, W=iterate), record)
 
-    result = minimize(objective, W, newton, report)
+    objective = _objective(problem, columns, mapping, dtype, budget)
+    result = minimize(objective, begin, newton, report)
     return Training(replace(model, W=result.W), result, clock.stop())
+
+
+def _n_variables(X, mapping) -> int:
+    """Features and the bias."""
+    return (X.shape[1] if mapping is None else mapping.shape[1]) + 1
+
+
+def _objective(problem: Problem, columns, mapping, dtype, budget: int) -> RegularizedLoss:
+    """The reduced problem over rows in memory."""
+    blocks = MemoryBlocks(problem.X, columns, dtype, budget)
+    costs = problem.C * problem.sample_weight
+    return RegularizedLoss(blocks, mapping, problem.loss, problem.targets, costs)
+
+
+def _start_from_samples(problem, columns, mapping, dtype, budget, start, rng) -> NewtonStart:
+    """Solve growing samples of the rows, each from the solution of the one before.
+
+    From zero every row is active, so the first Hessian is the dearest; on a sample it costs little,
+    and it leaves the full problem with few active rows, a good start and a preconditioner.
+    """
+    order = None
+    for size in _sample_sizes(problem.n_rows, start.W.shape[0]):
+        order = rng.permutation(problem.n_rows) if order is None else order
+        sample = problem.sample(np.sort(order[:size]))
+        result = minimize(_objective(sample, columns, mapping, dtype, budget), start, _ROUGH)
+        known = [one and one.elsewhere() for one in result.assembled]
+        start = NewtonStart(result.W, preconditioners=known)
+    return start
+
+
+def _sample_sizes(n_rows: int, n_variables: int) -> list[int]:
+    """Sizes that grow by a factor of about four; none where sampling would not pay."""
+    sizes = []
+    size = n_rows // _SAMPLE_GROWTH
+    while size >= max(_SMALLEST_SAMPLE, 2 * n_variables):
+        sizes.append(size)
+        size //= _SAMPLE_GROWTH
+    return sizes[::-1]
 
 
 def _active_rows(problem: Problem, kernel: Kernel, landmarks, rows, rng) -> np.ndarray:
