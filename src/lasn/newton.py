@@ -315,7 +315,8 @@ def _first_step(line: Line, slope: np.ndarray, options: NewtonOptions) -> np.nda
         off = far & (np.abs(slope_at_t) > 1e-3 * np.abs(slope)) & (curvature > 0.0)
         if not off.any():
             break
-        t[off] = np.clip((t - slope_at_t / np.where(off, curvature, 1.0))[off], 0.1 * t[off], 10.0)
+        minimiser = t - slope_at_t / np.where(off, curvature, 1.0)
+        t[off] = np.clip(minimiser[off], 0.01, 10.0)
         slope_at_t, curvature = line.slope(t)
     return t
 

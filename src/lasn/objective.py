@@ -30,6 +30,8 @@ from lasn.newton import Assembled
 
 # Copying the active rows of a block pays when products then skip this share of it.
 _WORTH_SKIPPING = 0.25
+# For a single product the copy must cost less than the rows that it skips.
+_WORTH_GATHERING = 0.3
 # Matrix-vector products wait for memory: what one of their operations costs, in
 # operations of a matrix-matrix product.
 _PRODUCT_PENALTY = 12.0
@@ -39,6 +41,7 @@ _PRODUCT_PENALTY = 12.0
 class LossPoint:
     """W, shape (q + 1, c), with f and its gradient there; predictions stay with the blocks."""
 
+    objective: RegularizedLoss
     W: np.ndarray
     columns: np.ndarray
     value: np.ndarray
@@ -47,13 +50,14 @@ class LossPoint:
     predictions: list[Any]
 
     def select(self, keep: np.ndarray) -> LossPoint:
-        return LossPoint(
+        return replace(
+            self,
             W=self.W[:, keep],
             columns=self.columns[keep],
             value=self.value[keep],
             gradient=self.gradient[:, keep],
             n_active=self.n_active[keep],
-            predictions=[z[:, keep] for z in self.predictions],
+            predictions=self.objective.blocks.run(_select, self.predictions, shared=(keep,))[0],
         )
 
 
@@ -90,12 +94,13 @@ class RegularizedLoss:
         self.row_cost = float(self.n_variables**2)
         if mapping is not None:
             self.row_cost += 2.0 * mapping.size
-        self.targets = blocks.split(targets)
+        self._targets = blocks.split(targets)
+        self._chosen_targets: tuple[bytes, list[Any]] = (b"", [])
         self.costs = blocks.split(costs[:, None])
 
     def evaluate(self, W: np.ndarray, columns: np.ndarray) -> LossPoint:
-        zeros = [None] * len(self.targets)
-        predictions, sums = self._run(_move, columns, zeros, shared=(*self._scores(W), self.loss))
+        shared = (*self._scores(W), self.loss)
+        predictions, sums = self._run(_evaluate, columns, shared=shared)
         return self._point(W, columns, predictions, sums)
 
     def gradient_norm_at_zero(self) -> np.ndarray:
@@ -118,9 +123,12 @@ class RegularizedLoss:
 
     def _run(self, task, columns, *states, shared=()):
         """Run a task that sees the targets of the given columns."""
-        targets = self.targets
+        targets = self._targets
         if len(columns) < self.n_problems:
-            targets = [y[:, columns] for y in targets]
+            if self._chosen_targets[0] != columns.tobytes():
+                chosen, _ = self.blocks.run(_select, targets, shared=(columns,))
+                self._chosen_targets = (columns.tobytes(), chosen)
+            targets = self._chosen_targets[1]
         return self.blocks.run(task, targets, self.costs, *states, shared=shared)
 
     def _scores(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -137,6 +145,7 @@ class RegularizedLoss:
     def _point(self, W, columns, predictions, sums) -> LossPoint:
         losses, products, total, n_active = sums
         return LossPoint(
+            objective=self,
             W=W,
             columns=columns,
             value=0.5 * np.einsum("qc,qc->c", W, W) + losses,
@@ -182,8 +191,9 @@ class LossLine:
         return np.einsum("qc,qc->c", start.W, D) + t * squares + first, squares + second
 
     def point(self, t: np.ndarray) -> LossPoint:
-        pairs = zip(self.start.predictions, self.changes, strict=True)
-        predictions = [z + t * dz for z, dz in pairs]
+        predictions, _ = self.objective.blocks.run(
+            _step, self.start.predictions, self.changes, shared=(t,)
+        )
         if np.all(t == 1.0):
             return replace(self.full_step, predictions=predictions)
         columns = self.start.columns
@@ -228,9 +238,9 @@ class LossCurvature:
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         if self._count_changes(column, base) >= self.n_active[column]:
             base = None
-        contents = [v[:, column] for v in self.weights]
-        before = [None] * len(contents) if base is None else base.contents
         objective = self.objective
+        contents = self._contents(column)
+        before = [None] * len(contents) if base is None else base.contents
         _, (gram, border, corner) = objective.blocks.run(
             _assemble, contents, before, shared=(objective.feature_mapping,)
         )
@@ -248,9 +258,12 @@ class LossCurvature:
         """How many rows differ from those that the base was made from."""
         if base is None or base.contents is None:
             return np.inf
-        contents = [v[:, column] for v in self.weights]
+        contents = self._contents(column)
         _, (count,) = self.objective.blocks.run(_count_changes, contents, base.contents)
         return float(count)
+
+    def _contents(self, column: int) -> list[Any]:
+        return self.objective.blocks.run(_select, self.weights, shared=(column,))[0]
 
 
 @dataclass(frozen=True)
@@ -275,11 +288,26 @@ class _ActiveRows:
 # The tasks: plain functions of one block's data.
 
 
-def _move(block: Block, y, cost, z, coef, bias, loss):
-    """Scores of (coef, bias), and the objective's sums where they are added to z."""
+def _select(block: Block, state, columns):
+    return state[:, columns], ()
+
+
+def _step(block: Block, z, dz, t):
+    return z + t * dz, ()
+
+
+def _evaluate(block: Block, y, cost, coef, bias, loss):
+    """Scores of (coef, bias) and the objective's sums there."""
     K = block.matrix()
-    change = np.asarray(K @ coef, dtype=np.float64) + bias
-    return change, _sums(K, y, cost, change if z is None else z + change, loss)
+    z = _product(K, coef) + bias
+    return z, _sums(K, y, cost, z, loss)
+
+
+def _move(block: Block, y, cost, z, coef, bias, loss):
+    """The change of z along (coef, bias), and the objective's sums at the full step."""
+    K = block.matrix()
+    change = _product(K, coef) + bias
+    return change, _sums(K, y, cost, z + change, loss)
 
 
 def _gradient(block: Block, y, cost, z, loss):
@@ -302,8 +330,17 @@ def _sums(K, y, cost, z, loss):
     return (cost * value).sum(axis=0), products, total, n_active
 
 
+def _product(K, coef) -> np.ndarray:
+    return np.asarray(K @ coef, dtype=np.float64)
+
+
 def _transposed_product(K, U):
-    return K.T @ U.astype(K.dtype, copy=False), U.sum(axis=0)
+    """K^T U and the column sums of U; rows of zeros in U, the inactive ones, are not read."""
+    rows = np.flatnonzero(U.any(axis=1))
+    total = U.sum(axis=0)
+    if len(rows) < _WORTH_GATHERING * len(U):
+        K, U = K[rows], U[rows]
+    return K.T @ U.astype(K.dtype, copy=False), total
 
 
 def _slope_at_step(block: Block, y, cost, z, dz, t, loss):
@@ -334,7 +371,7 @@ def _count_changes(block: Block, weights, before):
 
 def _hessian_product(block: Block, active: _ActiveRows, coef, bias):
     K = active.matrix(block)
-    scores = np.asarray(K @ coef, dtype=np.float64) + bias
+    scores = _product(K, coef) + bias
     return None, _transposed_product(K, active.weights * scores)
 
 

@@ -1,0 +1,255 @@
+"""Algorithm 1 on objectives that are no SVM."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from lasn.newton import (
+    Assembled,
+    NewtonOptions,
+    NewtonStart,
+    Status,
+    conjugate_gradients,
+    factorize,
+    line_search,
+    minimize,
+    warn_unless_converged,
+)
+
+
+@dataclass
+class _Point:
+    objective: object
+    W: np.ndarray
+    columns: np.ndarray
+
+    @property
+    def value(self):
+        return self.objective.f(self.W, self.columns)
+
+    @property
+    def gradient(self):
+        return self.objective.g(self.W, self.columns)
+
+    @property
+    def n_active(self):
+        return np.zeros(len(self.columns), dtype=int)
+
+    def select(self, keep):
+        return _Point(self.objective, self.W[:, keep], self.columns[keep])
+
+
+@dataclass
+class _Line:
+    start: _Point
+    D: np.ndarray
+
+    def value(self, t):
+        return self.point(t).value
+
+    def slope(self, t):
+        point = self.point(t)
+        objective = self.start.objective
+        curved = np.stack(
+            [
+                objective.h(w, c) @ d
+                for w, c, d in zip(point.W.T, point.columns, self.D.T, strict=True)
+            ],
+            axis=1,
+        )
+        return (point.gradient * self.D).sum(axis=0), (curved * self.D).sum(axis=0)
+
+    def point(self, t):
+        return _Point(self.start.objective, self.start.W + t * self.D, self.start.columns)
+
+
+@dataclass
+class _Curvature:
+    point: _Point
+    product_cost: float = 1.0
+
+    def _matrix(self, index):
+        return self.point.objective.h(self.point.W[:, index], self.point.columns[index])
+
+    def product(self, D):
+        return np.stack([self._matrix(i) @ d for i, d in enumerate(D.T)], axis=1)
+
+    def assembly_cost(self, column, base):
+        return 1.0
+
+    def assemble(self, column, base):
+        return Assembled(self._matrix(column), None)
+
+
+class LogCosh:
+    """f_c(w) = 1/2 |w|^2 + a_c sum log cosh(B w - s_c): smooth, strongly convex, c problems."""
+
+    n_variables, n_problems = 4, 3
+
+    def __init__(self, scale=5.0):
+        rng = np.random.RandomState(0)
+        self.B = rng.normal(size=(9, 4))
+        self.s = scale * rng.normal(size=(9, 3))
+        self.a = np.array([1.0, 10.0, 100.0])
+
+    def _inner(self, W, columns):
+        return self.B @ W - self.s[:, columns]
+
+    def f(self, W, columns):
+        z = self._inner(W, columns)
+        soft = np.logaddexp(z, -z) - np.log(2.0)
+        return 0.5 * (W * W).sum(axis=0) + self.a[columns] * soft.sum(axis=0)
+
+    def g(self, W, columns):
+        return W + self.a[columns] * (self.B.T @ np.tanh(self._inner(W, columns)))
+
+    def h(self, w, column):
+        z = self.B @ w - self.s[:, column]
+        return np.eye(4) + self.a[column] * (self.B.T * (1.0 - np.tanh(z) ** 2)) @ self.B
+
+    def evaluate(self, W, columns):
+        return _Point(self, W, columns)
+
+    def gradient_norm_at_zero(self):
+        columns = np.arange(self.n_problems)
+        return np.linalg.norm(self.g(np.zeros((4, self.n_problems)), columns), axis=0)
+
+    def line(self, point, D):
+        return _Line(point, D)
+
+    def curvature(self, point):
+        return _Curvature(point)
+
+
+ZERO = NewtonStart(np.zeros((4, 3)))
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-cg", "auto"])
+def test_minimises_any_objective(solver):
+    objective = LogCosh()
+    result = minimize(objective, ZERO, NewtonOptions(tol=1e-10, solver=solver))
+    assert result.status == [Status.CONVERGED] * 3
+    gradient = objective.g(result.W, np.arange(3))
+    assert np.all(np.linalg.norm(gradient, axis=0) <= 1e-10 * objective.gradient_norm_at_zero())
+
+
+def test_columns_are_independent_problems():
+    together = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
+    for column in range(3):
+        alone = LogCosh()
+        alone.a, alone.s, alone.n_problems = alone.a[[column]], alone.s[:, [column]], 1
+        result = minimize(
+            alone, NewtonStart(np.zeros((4, 1))), NewtonOptions(tol=1e-12, solver="newton")
+        )
+        np.testing.assert_allclose(result.W[:, 0], together.W[:, column], atol=1e-12)
+
+
+def test_converged_columns_take_no_further_part():
+    result = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
+    steps = np.array([record["step_length"] for record in result.history])
+    finished = [np.flatnonzero(steps[:, c])[-1] for c in range(3)]
+    assert min(finished) < max(finished)
+    assert all((steps[last + 1 :, c] == 0).all() for c, last in enumerate(finished))
+
+
+def test_the_value_never_rises():
+    result = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-10))
+    values = np.array([record["value"] for record in result.history])
+    assert np.all(np.diff(values, axis=0) <= 1e-12 * np.abs(values[1:]))
+
+
+def test_iteration_limit_is_kept_and_said():
+    options = NewtonOptions(tol=1e-12, max_iter=1)
+    result = minimize(LogCosh(), ZERO, options)
+    assert result.n_iter == 1
+    assert Status.ITERATION_LIMIT in result.status
+    with pytest.warns(ConvergenceWarning, match=r"max_iter=1 .*Raise max_iter"):
+        warn_unless_converged(result, options, np.float64)
+
+
+def test_stops_at_rounding_level_and_says_what_to_do():
+    options = NewtonOptions(tol=1e-300, max_iter=50)
+    result = minimize(LogCosh(), ZERO, options)
+    assert Status.ROUNDING in result.status
+    assert result.n_iter < 50
+    with pytest.warns(ConvergenceWarning, match="float32 arithmetic.*dtype"):
+        warn_unless_converged(result, options, np.float32)
+
+
+def test_a_start_at_the_solution_needs_no_iteration():
+    solution = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-10)).W
+    again = minimize(LogCosh(), NewtonStart(solution, settled=True), NewtonOptions(tol=1e-6))
+    assert again.n_iter == 0
+    assert again.status == [Status.CONVERGED] * 3
+
+
+def test_a_callback_can_stop_it():
+    seen = []
+    result = minimize(
+        LogCosh(), ZERO, NewtonOptions(tol=1e-12), lambda W, record: seen.append(record) or True
+    )
+    assert len(seen) == result.n_iter == 1
+    assert Status.INTERRUPTED in result.status
+
+
+def test_line_search_finds_sufficient_decrease():
+    objective = LogCosh()
+    point = objective.evaluate(np.zeros((4, 3)), np.arange(3))
+    D = -100.0 * point.gradient  # far too long
+    slope = (point.gradient * D).sum(axis=0)
+    options = NewtonOptions()
+    t, at_rounding = line_search(objective.line(point, D), point.value, slope, options)
+    assert not at_rounding.any()
+    assert np.all(objective.line(point, D).value(t) <= point.value + options.sigma * t * slope)
+
+
+def test_line_search_gives_up_on_a_direction_that_ascends():
+    objective = LogCosh()
+    point = objective.evaluate(np.zeros((4, 3)), np.arange(3))
+    D = point.gradient
+    promised = -(np.linalg.norm(D, axis=0) ** 2)
+    t, at_rounding = line_search(objective.line(point, D), point.value, promised, NewtonOptions())
+    assert at_rounding.all()
+    np.testing.assert_array_equal(t, 1.0)
+
+
+def _systems(condition):
+    rng = np.random.RandomState(1)
+    basis, _ = np.linalg.qr(rng.normal(size=(30, 30)))
+    V = (basis * np.geomspace(1.0, condition, 30)) @ basis.T
+    return V, rng.normal(size=(30, 4))
+
+
+def test_conjugate_gradients_reach_the_forcing_term_of_each_column():
+    V, B = _systems(1e3)
+    forcing = np.array([0.5, 1e-2, 1e-6, 1e-10])
+    X, steps = conjugate_gradients(lambda P: V @ P, B, forcing, 200)
+    residual = np.linalg.norm(V @ X - B, axis=0) / np.linalg.norm(B, axis=0)
+    assert np.all(residual <= forcing * (1 + 1e-6))
+    assert list(steps) == sorted(steps)
+    assert steps[0] < steps[-1]
+
+
+def test_an_exact_preconditioner_needs_one_step():
+    V, B = _systems(1e6)
+    _, steps = conjugate_gradients(
+        lambda P: V @ P, B, np.full(4, 1e-6), 200, lambda R: np.linalg.solve(V, R)
+    )
+    assert steps.max() <= 2
+
+
+def test_conjugate_gradients_stop_at_their_limit():
+    V, B = _systems(1e12)
+    _, steps = conjugate_gradients(lambda P: V @ P, B, np.full(4, 1e-15), 7)
+    assert steps.max() == 7
+
+
+def test_factorize_repairs_what_rounding_took():
+    V = np.eye(5)
+    V[-1, -1] = -1e-13
+    lower, _ = factorize(V)
+    assert np.isfinite(lower).all()
+    with pytest.raises(np.linalg.LinAlgError):
+        factorize(-np.eye(3))

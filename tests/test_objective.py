@@ -1,0 +1,185 @@
+"""The objective over row blocks: derivatives, sums, and what they cost in rows read."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lasn.blocks import MemoryBlocks
+from lasn.features import mapping_matrix
+from lasn.kernels import Kernel
+from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
+from lasn.newton import NewtonStart, minimize
+from lasn.objective import RegularizedLoss
+
+LOSSES = [SquaredHinge(), LogLoss(), SquaredEpsilonInsensitive(0.3)]
+N, C = 120, 3
+
+
+def make_objective(loss=LOSSES[0], *, budget=1 << 30, linear=False, sparse=False):
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(N, 4))
+    targets = np.where(0.3 * rng.normal(size=(N, C)) + X[:, :1] > 0, 1.0, -1.0)
+    costs = rng.uniform(0.5, 2.0, size=N)
+    columns = mapping = None
+    if not linear:
+        kernel, landmarks = Kernel("rbf", gamma=0.2), X[:10]
+        columns = kernel.against(landmarks)
+        mapping = mapping_matrix(kernel(landmarks, landmarks))
+    rows = sp.csr_matrix(X) if sparse else X
+    blocks = MemoryBlocks(rows, columns, np.float64, budget)
+    return RegularizedLoss(blocks, mapping, loss, targets, costs)
+
+
+def small_blocks(monkeypatch):
+    monkeypatch.setattr("lasn.blocks._BLOCK_BYTES", 17 * 10 * 8)
+
+
+ALL = np.arange(C)
+
+
+def random_point(objective, seed=1):
+    W = 0.3 * np.random.RandomState(seed).normal(size=(objective.n_variables, C))
+    return objective.evaluate(W, ALL)
+
+
+def solve(objective):
+    return minimize(objective, NewtonStart(np.zeros((objective.n_variables, C)))).W
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("linear", [False, True])
+def test_gradient_by_finite_differences(loss, linear):
+    objective = make_objective(loss, linear=linear)
+    point = random_point(objective)
+    step = 1e-6
+    for direction in np.eye(objective.n_variables):
+        move = step * np.tile(direction[:, None], C)
+        ahead = objective.evaluate(point.W + move, ALL).value
+        behind = objective.evaluate(point.W - move, ALL).value
+        np.testing.assert_allclose(
+            (ahead - behind) / (2 * step), direction @ point.gradient, rtol=1e-5, atol=1e-5
+        )
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("linear", [False, True])
+def test_hessian_product_by_finite_differences(loss, linear):
+    objective = make_objective(loss, linear=linear)
+    point = random_point(objective)
+    D = np.random.RandomState(2).normal(size=point.W.shape)
+    step = 1e-7
+    ahead = objective.evaluate(point.W + step * D, ALL).gradient
+    behind = objective.evaluate(point.W - step * D, ALL).gradient
+    product = objective.curvature(point).product(D)
+    np.testing.assert_allclose((ahead - behind) / (2 * step), product, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_assembled_hessian_is_the_product(loss, sparse):
+    objective = make_objective(loss, linear=sparse, sparse=sparse)
+    curvature = objective.curvature(random_point(objective))
+    D = np.random.RandomState(2).normal(size=(objective.n_variables, C))
+    product = curvature.product(D)
+    for column in range(C):
+        V = curvature.assemble(column, None).matrix
+        np.testing.assert_allclose(V, V.T, atol=1e-10)
+        np.testing.assert_allclose(V @ D[:, column], product[:, column], rtol=1e-9, atol=1e-9)
+
+
+def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(monkeypatch):
+    small_blocks(monkeypatch)
+    objective = make_objective()
+    solution = solve(objective)
+    before = objective.curvature(objective.evaluate(solution, ALL)).assemble(1, None)
+    near = objective.evaluate(0.9 * solution, ALL)
+    curvature = objective.curvature(near)
+    assert 0 < curvature._count_changes(1, before) < near.n_active[1]
+    read = objective.blocks.work.rows_read
+    changed = curvature.assemble(1, before)
+    assert objective.blocks.work.rows_read - read == curvature._count_changes(1, before)
+    np.testing.assert_allclose(changed.matrix, curvature.assemble(1, None).matrix, atol=1e-9)
+
+
+def test_line_is_the_objective_along_a_direction():
+    objective = make_objective()
+    point = random_point(objective)
+    D = np.random.RandomState(3).normal(size=point.W.shape)
+    line = objective.line(point, D)
+    for t in (np.ones(C), np.array([0.5, 0.1, 2.0])):
+        there = objective.evaluate(point.W + t * D, ALL)
+        np.testing.assert_allclose(line.value(t), there.value)
+        np.testing.assert_allclose(line.point(t).value, there.value)
+        np.testing.assert_allclose(line.point(t).gradient, there.gradient, atol=1e-9)
+        first, second = line.slope(t)
+        np.testing.assert_allclose(first, (there.gradient * D).sum(axis=0))
+        product = objective.curvature(there).product(D)
+        np.testing.assert_allclose(second, (product * D).sum(axis=0))
+
+
+def test_blocks_change_nothing_but_rounding(monkeypatch):
+    whole = random_point(make_objective())
+    small_blocks(monkeypatch)
+    objective = make_objective()
+    assert len(objective.blocks.blocks) > 5
+    blocked = random_point(objective)
+    np.testing.assert_allclose(blocked.value, whole.value, rtol=1e-13)
+    np.testing.assert_allclose(blocked.gradient, whole.gradient, atol=1e-11)
+    np.testing.assert_array_equal(blocked.n_active, whole.n_active)
+
+
+def test_selected_columns_are_those_columns():
+    objective = make_objective()
+    point = random_point(objective)
+    part = point.select(np.array([True, False, True]))
+    fresh = objective.evaluate(point.W[:, [0, 2]], np.array([0, 2]))
+    np.testing.assert_allclose(part.value, fresh.value)
+    np.testing.assert_allclose(part.gradient, fresh.gradient)
+    D = np.random.RandomState(2).normal(size=part.W.shape)
+    np.testing.assert_allclose(
+        objective.curvature(part).product(D), objective.curvature(fresh).product(D)
+    )
+
+
+class Meter:
+    """Rows of the feature matrix read by a call."""
+
+    def __init__(self, objective):
+        self.work = objective.blocks.work
+
+    def __call__(self, call):
+        before = self.work.rows_read
+        result = call()
+        return self.work.rows_read - before, result
+
+
+def test_a_gradient_costs_one_pass_and_a_trial_step_none():
+    objective = make_objective()
+    meter = Meter(objective)
+    rows, point = meter(lambda: random_point(objective))
+    assert rows == N
+    rows, line = meter(lambda: objective.line(point, -point.gradient))
+    assert rows == N
+    rows, _ = meter(lambda: [line.value(np.full(C, t)) for t in (1.0, 0.5, 0.25)])
+    assert rows == 0
+    rows, _ = meter(lambda: line.slope(np.full(C, 0.5)))
+    assert rows == 0
+    rows, _ = meter(lambda: line.point(np.ones(C)))  # came with the line
+    assert rows == 0
+    rows, _ = meter(lambda: line.point(np.full(C, 0.5)))
+    assert rows == N
+
+
+@pytest.mark.parametrize("budget", [1 << 30, 1])
+def test_a_hessian_product_reads_active_rows_only(budget):
+    objective = make_objective(budget=budget)
+    point = objective.evaluate(solve(objective), ALL).select(ALL == 1)
+    n_active = int(point.n_active[0])
+    assert 0 < n_active < 0.7 * N
+    curvature = objective.curvature(point)
+    D = np.ones((objective.n_variables, 1))
+    curvature.product(D)  # gathers the rows where memory allows
+    rows, _ = Meter(objective)(lambda: curvature.product(D))
+    assert rows == n_active
+    rows, _ = Meter(objective)(lambda: curvature.assemble(0, None))
+    assert rows == n_active
