@@ -86,7 +86,7 @@ class _Curvature:
 class LogCosh:
     """f_c(w) = 1/2 |w|^2 + a_c sum log cosh(B w - s_c): smooth, strongly convex, c problems."""
 
-    n_variables, n_problems = 4, 3
+    n_variables, n_problems, precision = 4, 3, 1e-16
 
     def __init__(self, scale=5.0):
         rng = np.random.RandomState(0)

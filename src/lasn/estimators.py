@@ -7,10 +7,9 @@ attributes in one place. The maths is elsewhere.
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -333,7 +332,7 @@ class LASNClassifier(ClassifierMixin, _LASN):
                 f"LASNClassifier needs rows of at least two classes; y has {len(classes)} class "
                 f"(of {len(y)} rows), {len(weighted)} with a positive sample_weight."
             )
-        weight_of_class = _class_weights(self.class_weight, classes, y)
+        weight_of_class = _class_weights(self.class_weight, classes, labels, sample_weight)
         self.classes_ = classes
         if len(classes) == 2:
             targets = np.where(labels == 1, 1.0, -1.0)[:, None]
@@ -394,14 +393,7 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         probabilities : array of shape (m, n_classes)
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            positive = expit(values)
-            return np.column_stack([1.0 - positive, positive])
-        # Relative to the best class, so that rows which no class claims do not underflow.
-        log_odds = -np.logaddexp(0.0, -values)
-        probabilities = np.exp(log_odds - log_odds.max(axis=1, keepdims=True))
-        return probabilities / probabilities.sum(axis=1, keepdims=True)
+        return np.exp(self.predict_log_proba(X))
 
     @available_if(lambda self: _needs_log_loss(self))
     def predict_log_proba(self, X):
@@ -415,7 +407,11 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         log_probabilities : array of shape (m, n_classes)
         """
-        return np.log(self.predict_proba(X))
+        values = self.decision_function(X)
+        if values.ndim == 1:
+            return -np.logaddexp(0.0, np.column_stack([values, -values]))
+        logs = -np.logaddexp(0.0, -values)
+        return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _needs_log_loss(estimator) -> bool:
@@ -426,7 +422,13 @@ def _needs_log_loss(estimator) -> bool:
     return True
 
 
-def _class_weights(class_weight, classes, y) -> np.ndarray:
+def _class_weights(class_weight, classes, labels, sample_weight) -> np.ndarray:
+    """The weight of each class; ``"balanced"`` counts rows by their weights."""
+    if class_weight == "balanced":
+        totals = np.bincount(labels, weights=sample_weight, minlength=len(classes))
+        present = totals > 0.0
+        balanced = totals.sum() / (np.count_nonzero(present) * np.where(present, totals, 1.0))
+        return np.where(present, balanced, 0.0)
     if isinstance(class_weight, dict):
         unknown = [label for label in class_weight if label not in classes]
         if unknown:
@@ -439,7 +441,8 @@ def _class_weights(class_weight, classes, y) -> np.ndarray:
             raise ValueError(
                 f"class_weight={class_weight!r}: weights must be zero or more, finite."
             )
-    return compute_class_weight(class_weight, classes=classes, y=y)
+    given = class_weight or {}
+    return np.array([given.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
 
 
 class LASNRegressor(RegressorMixin, _LASN):

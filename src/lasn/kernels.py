@@ -98,11 +98,12 @@ def resolve_gamma(gamma, X, sample_weight=None) -> float:
     if gamma == "auto":
         return 1.0 / n_features
     mean, variance = _column_moments(X, sample_weight)
+    # What rounding leaves of a constant column is not a scale.
+    rounding = 1e-14 if sp.issparse(X) else 1e-30
     spread = float(variance.sum())
     if gamma == "scale":
         spread += float(np.sum((mean - mean.mean()) ** 2))
-    # What rounding leaves of a constant column is not a scale.
-    return 1.0 / spread if spread > 1e-14 * float(np.sum(mean**2)) else 1.0
+    return 1.0 / spread if spread > rounding * float(np.sum(mean**2)) else 1.0
 
 
 def _column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
@@ -276,6 +277,9 @@ class _RbfColumns(KernelColumns):
             extended[:, -2] = row_norms_squared(extended[:, :-2])
             extended[:, -1] = 1.0
             np.matmul(extended, self.exponent, out=out)
+            # The exponent is a difference of terms this large: rounding may make it positive.
+            if self.kernel.gamma * extended[:, -2].max() * np.finfo(self.dtype).eps > 1e-6:
+                np.minimum(out, 0.0, out=out)
         np.exp(out, out=out)
 
     def _fill_sparse(self, rows, out):
@@ -293,11 +297,18 @@ class _RbfColumns(KernelColumns):
 class _LaplacianColumns(KernelColumns):
     def _fill(self, rows, out):
         if sp.issparse(rows) or sp.issparse(self.landmarks):
-            distances = manhattan_distances(sp.csr_matrix(rows), sp.csr_matrix(self.landmarks))
+            distances = manhattan_distances(_short_indices(rows), _short_indices(self.landmarks))
         else:
             distances = cdist(rows, self.landmarks, "cityblock")
         np.multiply(distances, -self.kernel.gamma, out=out, casting="same_kind")
         np.exp(out, out=out)
+
+
+def _short_indices(rows):
+    """CSR with the 32-bit indices that compiled code asks for."""
+    rows = sp.csr_matrix(rows)
+    indices, indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
+    return sp.csr_matrix((rows.data, indices, indptr), shape=rows.shape)
 
 
 class _CallableColumns(KernelColumns):

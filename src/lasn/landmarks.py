@@ -29,6 +29,8 @@ from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_array
 
+from lasn.caller import warn_caller
+
 MAX_KMEANS_ROWS = 20_000
 _LLOYD_STEPS = 5
 # Centres of sparse data are dense: above this many features they are not made.
@@ -41,11 +43,9 @@ def count_landmarks(n_landmarks, n_rows: int) -> int:
     if n_landmarks == "auto":
         return min(n_rows, max(100, int(np.ceil(np.sqrt(n_rows)))))
     if n_landmarks > n_rows:
-        warnings.warn(
+        warn_caller(
             f"n_landmarks={n_landmarks} is more than the {n_rows} rows with a positive weight; "
-            f"n_landmarks_ will be at most {n_rows}.",
-            UserWarning,
-            stacklevel=4,
+            f"n_landmarks_ will be at most {n_rows}."
         )
         return n_rows
     return int(n_landmarks)
@@ -100,7 +100,7 @@ def choose_landmarks(
         return _kmeans_by_group(X, sample, k, groups, weight, rng)
     first = _kmeans_by_group(X, sample, (k + 1) // 2, groups, weight, rng)
     active = sample[active_rows(first, sample)]
-    if len(active) == 0:  # the first fit leaves nothing to improve
+    if len(active) == 0 or first.shape[0] >= k:  # nothing to improve, or no room for it
         return first
     second = _kmeans_by_group(X, active, k - first.shape[0], groups, weight, rng)
     return _stack(first, second)

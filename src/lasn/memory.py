@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import re
 import sys
+from numbers import Real
+
+import numpy as np
 
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -34,10 +37,8 @@ def parse_memory_limit(limit) -> int:
                 size = float(match[1]) * factor
             except ValueError:
                 size = None
-    elif isinstance(limit, (int, float)) and not isinstance(limit, bool):
+    elif isinstance(limit, Real) and not isinstance(limit, (bool, np.bool_)):
         size = float(limit)
-    elif hasattr(limit, "__index__"):
-        size = float(limit.__index__())
     if size is None or not 0 < size < float("inf"):
         raise ValueError(
             f"memory_limit={limit!r} is not an amount of memory. Give a positive number of bytes, "

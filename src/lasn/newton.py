@@ -21,7 +21,8 @@ Where it differs from the paper, and why:
 - stopping and the forcing term use the gradient norm relative to the one at zero, so that both
   mean the same whatever the number of rows and C;
 - that norm is so large for many rows that 0.001 of it can leave f several percent above its
-  minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively;
+  minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively, or
+  |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that;
 - V d = -g may also be solved by assembling and factoring V: exact, and cheaper when q is small
   against the number of conjugate gradient steps that would be needed. An assembled V is kept and
   changed by the rows that entered or left the active set since, or serves as the preconditioner;
@@ -34,7 +35,6 @@ Where it differs from the paper, and why:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -44,6 +44,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
+
+from lasn.caller import warn_caller
 
 
 class Objective(Protocol):
@@ -55,6 +57,7 @@ class Objective(Protocol):
 
     n_variables: int
     n_problems: int
+    precision: float  # relative rounding error of gradients
 
     def evaluate(self, W: np.ndarray, columns: np.ndarray) -> Point:
         """The point at W, shape (q, len(columns)): one pass over the rows."""
@@ -250,7 +253,8 @@ def minimize(
         D, cg_steps = solver.solve(objective.curvature(point), columns, point.gradient, forcing)
         line = objective.line(point, D)
         slope = np.einsum("qc,qc->c", point.gradient, D)
-        t, at_rounding = line_search(line, point.value, slope, options)
+        noisy = relative <= 4.0 * objective.precision
+        t, at_rounding = line_search(line, point.value, slope, options, noisy)
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
         stuck = at_rounding & ~(_norms(following.gradient) < norm)
@@ -259,7 +263,8 @@ def minimize(
 
         t_all, cg_all = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
         t_all[columns], cg_all[columns] = np.where(stuck, 0.0, t), cg_steps
-        _leave(result, point, stuck, Status.ROUNDING)
+        _leave(result, point, stuck & (relative > options.tol), Status.ROUNDING)
+        _leave(result, point, stuck & (relative <= options.tol), Status.CONVERGED)
         point = following.select(~stuck) if stuck.any() else following
         _write(result, point, reference)
         record = _record(result, reference, cg_all, t_all, perf_counter() - began)
@@ -281,19 +286,23 @@ def warn_unless_converged(result: NewtonResult, options: NewtonOptions, dtype) -
             message = text.format(
                 max_iter=options.max_iter, tol=options.tol, gradient=worst, dtype=np.dtype(dtype)
             )
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+            warn_caller(message, ConvergenceWarning)
 
 
 def line_search(
-    line: Line, value: np.ndarray, slope: np.ndarray, options: NewtonOptions
+    line: Line,
+    value: np.ndarray,
+    slope: np.ndarray,
+    options: NewtonOptions,
+    noisy: np.ndarray | bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Step 4 of Algorithm 1, for each column: t with sufficient decrease (Armijo).
 
-    Returns the step lengths and a mask of the columns whose decrease is too small to be told
-    from rounding (their t is 1).
+    ``noisy`` marks columns whose gradient is known to be rounding. Returns the step lengths and a
+    mask of the columns whose decrease is too small to be told from rounding (their t is 1).
     """
     noise = 1e-14 * np.abs(value)
-    at_rounding = np.abs(slope) <= noise
+    at_rounding = noisy | (np.abs(slope) <= noise)
     t = np.where(at_rounding, 1.0, _first_step(line, slope, options))
     searching = ~at_rounding
     for _ in range(options.max_backtracks):
@@ -443,8 +452,9 @@ def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
 
 def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
     relative = result.relative_gradient[point.columns]
-    # Where nothing pulls at zero (regression inside the tube) there is nothing to settle.
-    done = (relative <= options.tol) & (settled[point.columns] | (relative == 0.0))
+    # f - min f <= |g|^2 / 2, since V is never less than the identity.
+    near = 0.5 * _norms(point.gradient) ** 2 <= 0.1 * options.tol * np.abs(point.value)
+    done = (relative <= options.tol) & (settled[point.columns] | near)
     return _leave(result, point, done, Status.CONVERGED)
 
 

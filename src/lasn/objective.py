@@ -88,6 +88,7 @@ class RegularizedLoss:
         self.mapping = mapping
         self.feature_mapping = None if mapping is None else mapping.astype(blocks.dtype, copy=False)
         self.loss = loss
+        self.precision = float(np.finfo(blocks.dtype).eps)
         self.n_problems = targets.shape[1]
         self.n_variables = (blocks.n_columns if mapping is None else mapping.shape[1]) + 1
         # Operations to add one row to an assembled V: the row of F, then a symmetric product.
