@@ -116,6 +116,9 @@ class LogCosh:
         columns = np.arange(self.n_problems)
         return np.linalg.norm(self.g(np.zeros((4, self.n_problems)), columns), axis=0)
 
+    def begin(self, W):
+        return self.evaluate(W, np.arange(self.n_problems)), self.gradient_norm_at_zero()
+
     def line(self, point, D):
         return _Line(point, D)
 
@@ -179,10 +182,16 @@ def test_stops_at_rounding_level_and_says_what_to_do():
 
 
 def test_a_start_at_the_solution_needs_no_iteration():
-    solution = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-10)).W
-    again = minimize(LogCosh(), NewtonStart(solution, settled=True), NewtonOptions(tol=1e-6))
+    solved = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-10))
+    again = minimize(LogCosh(), NewtonStart(solved.W, solved.value), NewtonOptions(tol=1e-6))
     assert again.n_iter == 0
     assert again.status == [Status.CONVERGED] * 3
+
+
+def test_a_start_that_is_not_at_the_promised_value_is_not_believed():
+    far = NewtonStart(np.full((4, 3), 3.0), value=np.zeros(3))
+    result = minimize(LogCosh(), far, NewtonOptions(tol=0.9))
+    assert result.n_iter > 0
 
 
 def test_a_callback_can_stop_it():

@@ -46,7 +46,10 @@ class Block(Protocol):
     spare_bytes: int
 
     def matrix(self, rows: np.ndarray | None = None) -> Any:
-        """The rows, or those at the given positions: shape (rows, n_columns), dense or CSR."""
+        """The rows, or those at the given positions: shape (rows, n_columns), dense or CSR.
+
+        All rows are valid until a matrix is asked for again; chosen rows may be kept.
+        """
 
     def count(self, n_rows: int) -> None:
         """Note that rows handed out before were read once more."""
@@ -88,6 +91,7 @@ class MemoryBlocks:
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
         self.work = Work()
+        self.scratch: np.ndarray | None = None
         row_bytes = self.dtype.itemsize * max(1, self.n_columns)
         size = max(1, min(_BLOCK_BYTES, max(budget // 8, 1 << 20)) // row_bytes)
         starts = range(0, self.n_rows, size)
@@ -100,6 +104,12 @@ class MemoryBlocks:
 
     def split(self, rows: np.ndarray) -> list[np.ndarray]:
         return [rows[part] for part in self.slices]
+
+    def buffer(self, n_rows: int) -> np.ndarray:
+        """Room for one block that is not kept: memory costs most when it is first touched."""
+        if self.scratch is None:
+            self.scratch = np.empty((self.slices[0].stop, self.n_columns), dtype=self.dtype)
+        return self.scratch[:n_rows]
 
     def run(self, task, *states, shared=()):
         results: list[Any] = []
@@ -123,13 +133,18 @@ def _share(budget: int, n_blocks: int, block_bytes: int) -> tuple[int, int]:
 
 
 class _MemoryBlock:
-    """Features of some rows, kept after the first reading where the budget allows."""
+    """Features of some rows.
+
+    They are kept where the budget allows. Values that are cheap to compute are kept from the second
+    reading on: what is read twice will be read again, but from a good start rows are read once.
+    """
 
     def __init__(self, X, columns: KernelColumns | None, source, keep: bool, spare_bytes: int):
         self.X, self.columns, self.source = X, columns, source
         self.n_rows, self.n_columns, self.dtype = X.shape[0], source.n_columns, source.dtype
         self.keep, self.spare_bytes = keep, spare_bytes
         self.kept: Any = None
+        self.times_read = 0
 
     def count(self, n_rows):
         self.source.work.rows_read += n_rows
@@ -140,13 +155,14 @@ class _MemoryBlock:
         if self.columns is None:
             chosen = self.X if rows is None else self.X[rows]
             return chosen.astype(self.dtype, copy=False)
-        if self.kept is None and (rows is None or self.keep):
-            work.rows_computed += self.n_rows
-            values = self.columns.matrix(self.X)
-            if not self.keep:
-                return values
-            self.kept = values
         if self.kept is not None:
             return self.kept if rows is None else self.kept[rows]
-        work.rows_computed += len(rows)
-        return self.columns.matrix(self.X[rows])
+        if rows is not None:
+            work.rows_computed += len(rows)
+            return self.columns.matrix(self.X[rows])
+        work.rows_computed += self.n_rows
+        self.times_read += 1
+        if self.keep and (self.times_read > 1 or not self.columns.is_cheap(self.X)):
+            self.kept = self.columns.matrix(self.X)
+            return self.kept
+        return self.columns.matrix(self.X, out=self.source.buffer(self.n_rows))

@@ -28,7 +28,7 @@ class IterationCallbacks:
         self.context = None
         self.data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         if HAVE_CALLBACKS and hasattr(estimator, "_skl_callbacks"):
-            self.context = estimator._init_callback_context(max_subtasks=estimator.max_iter)
+            self.context = estimator._init_callback_context(max_subtasks=None)
             self.context.call_on_fit_task_begin(estimator=estimator, **self.data)
 
     def iteration(self, attributes: Callable[[], dict]) -> bool:

@@ -69,8 +69,8 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         attributes = self._attributes(training.model, single)
         for name, value in attributes.items():
             setattr(self, name, value)
-        self.n_iter_ = training.newton.n_iter
         self.history_ = training.newton.history
+        self.n_iter_ = len(self.history_)
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         warn_unless_converged(training.newton, newton, training.model.dtype)
@@ -246,10 +246,12 @@ class LASNClassifier(ClassifierMixin, _LASN):
     intercept_ : array of shape (1,) or (n_classes,)
     gamma_ : float
     n_iter_ : int
-        Newton iterations.
+        Newton iterations, one to each record of ``history_``.
     history_ : list of dict
         One record an iteration: value, gradient_norm, relative_gradient, active_rows, cg_steps,
-        step_length (arrays, one entry a class, for several classes) and seconds.
+        step_length (arrays, one entry a class, for several classes), seconds, and rows: how many
+        took part. With many rows, those near the boundary are solved first and the last record,
+        if its step_length is 0, only confirms the answer over all of them.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -434,12 +436,7 @@ def _class_weights(class_weight, classes, labels, sample_weight) -> np.ndarray:
         if unknown:
             raise ValueError(
                 f"class_weight names {unknown[0]!r}, which is not a class of y. "
-                f"The classes are {list(classes[:10])}{' ...' if len(classes) > 10 else ''}."
-            )
-        bad = {label: w for label, w in class_weight.items() if not 0 <= w < np.inf}
-        if bad:
-            raise ValueError(
-                f"class_weight={class_weight!r}: weights must be zero or more, finite."
+                f"The classes are {classes[:10].tolist()}{' ...' if len(classes) > 10 else ''}."
             )
     given = class_weight or {}
     return np.array([given.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)

@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
-from lasn.parameters import check_parameters
+from lasn.parameters import check_parameters, landmarks_rule
 
 # The eigenvalues under which the paper drops directions.
 PAPER_CUTOFF = 1e-6
@@ -184,7 +184,8 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         -------
         self
         """
-        check_parameters(self)
+        # Landmarks near the boundary need a classifier to find it.
+        check_parameters(self, landmarks=landmarks_rule("kmeans", "class_kmeans", "uniform"))
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         groups = None if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
         self.gamma_ = resolve_gamma(self.gamma, X)

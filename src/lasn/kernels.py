@@ -39,6 +39,8 @@ _CACHE_BYTES = 2 << 20
 # product needs fewer than this many times the arithmetic of the sparse one.
 _DENSE_PRODUCT_SPEEDUP = 30
 _UNPACKED_BYTES = 8 << 20
+# Up to this many products a kernel value is cheap to compute again.
+_CHEAP_PRODUCTS = 400
 
 
 @dataclass(frozen=True)
@@ -129,11 +131,13 @@ class KernelColumns:
     """A kernel whose landmarks are fixed: fills (rows, k) blocks.
 
     Subclasses say what ``_fill(rows, out)`` does with a block that stays in one thread's
-    cache; slicing over threads, sparse rows and the check for overflow live here.
+    cache; slicing over threads and sparse rows live here.
     """
 
     # Rows of a sparse matrix may be handed over unpacked, block by block.
     accepts_unpacked = True
+    # Values are a function of inner products, so a matrix product makes them.
+    products_only = True
 
     def __init__(self, kernel: Kernel, landmarks, dtype: np.dtype):
         self.kernel = kernel
@@ -163,6 +167,11 @@ class KernelColumns:
         for_each_slice(n_rows, self.rows_per_slice(), multiply)
         return out
 
+    def is_cheap(self, X) -> bool:
+        """Whether computing a value again costs no more than a few readings of it from memory."""
+        n_products = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+        return self.products_only and n_products <= _CHEAP_PRODUCTS
+
     def rows_per_slice(self) -> int:
         return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, self.n_columns)))
 
@@ -171,13 +180,6 @@ class KernelColumns:
         if sp.issparse(rows) and self.accepts_unpacked and _worth_unpacking(rows):
             rows = rows.toarray()
         self._fill(rows, out)
-        if not np.isfinite(out.sum()):
-            raise ValueError(
-                f"The {self.kernel.name} kernel with gamma={self.kernel.gamma:.4g}, "
-                f"degree={self.kernel.degree} and coef0={self.kernel.coef0} overflows on "
-                f"this data in {self.dtype}. Scale the features (StandardScaler, "
-                "MinMaxScaler), or choose a smaller gamma or degree."
-            )
 
     def _fill(self, rows, out: np.ndarray) -> None:
         raise TypeError(f"{type(self).__name__} does not say how to fill a block")
@@ -232,6 +234,13 @@ class _PolynomialColumns(_LinearColumns):
         out += self.kernel.coef0
         with np.errstate(over="ignore", invalid="ignore"):
             np.power(out, self.dtype.type(self.kernel.degree), out=out)
+        if not np.isfinite(out.sum()):
+            kernel = self.kernel
+            raise ValueError(
+                f"The polynomial kernel with gamma={kernel.gamma:.4g}, degree={kernel.degree} and "
+                f"coef0={kernel.coef0} overflows on this data in {self.dtype}. Scale the features "
+                "(StandardScaler, MinMaxScaler), or choose a smaller gamma or degree."
+            )
 
 
 class _TanhColumns(_LinearColumns):
@@ -295,6 +304,8 @@ class _RbfColumns(KernelColumns):
 
 
 class _LaplacianColumns(KernelColumns):
+    products_only = False
+
     def _fill(self, rows, out):
         if sp.issparse(rows) or sp.issparse(self.landmarks):
             distances = manhattan_distances(_short_indices(rows), _short_indices(self.landmarks))
@@ -313,6 +324,7 @@ def _short_indices(rows):
 
 class _CallableColumns(KernelColumns):
     accepts_unpacked = False
+    products_only = False
 
     def _fill(self, rows, out):
         function: Any = self.kernel.name
@@ -325,6 +337,11 @@ class _CallableColumns(KernelColumns):
                 f"The kernel function returned an array of shape {values.shape} for "
                 f"{rows.shape[0]} rows and {self.n_columns} landmarks; it must return shape "
                 f"{out.shape}, one column for each landmark."
+            )
+        if not np.isfinite(values.sum()):
+            raise ValueError(
+                "The kernel function returned NaN or infinity for finite rows; it must return "
+                "finite numbers."
             )
         out[...] = values
 

@@ -53,7 +53,10 @@ def count_landmarks(n_landmarks, n_rows: int) -> int:
 
 def check_landmarks(landmarks, X):
     """A user's own landmarks, in the type of X."""
-    checked = check_array(landmarks, accept_sparse="csr", dtype=X.dtype, input_name="landmarks")
+    try:
+        checked = check_array(landmarks, accept_sparse="csr", dtype=X.dtype, input_name="landmarks")
+    except ValueError as error:
+        raise ValueError(f"landmarks must be an array of shape (k, n_features): {error}") from error
     if checked.shape[1] != X.shape[1]:
         raise ValueError(
             f"landmarks has {checked.shape[1]} features but X has {X.shape[1]}. "

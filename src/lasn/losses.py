@@ -8,7 +8,9 @@ A loss is one small class with two methods, both elementwise over arrays of one 
     the loss, its derivative in z and its (generalised) second derivative in z.
 
 The second derivative must not be negative. Rows where it is zero are *inactive*: they leave the
-Hessian and cost nothing there. To add a loss, write such a class and name it in ``LOSSES``.
+Hessian and cost nothing there. ``rests(y, z, margin)`` says which rows cost nothing at z nor at any
+score within ``margin`` of it. To add a loss, write such a class; a classifier's is named in
+``CLASSIFIER_LOSSES``.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ class Loss(Protocol):
 
     def expand(self, y: np.ndarray, z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]: ...
 
+    def rests(self, y: np.ndarray, z: np.ndarray, margin: float) -> np.ndarray: ...
+
 
 @dataclass(frozen=True)
 class SquaredHinge:
@@ -44,6 +48,9 @@ class SquaredHinge:
         slack = np.maximum(1.0 - y * z, 0.0)
         return slack * slack, -2.0 * y * slack, 2.0 * (slack > 0.0)
 
+    def rests(self, y, z, margin):
+        return y * z > 1.0 + margin
+
 
 @dataclass(frozen=True)
 class LogLoss:
@@ -55,6 +62,9 @@ class LogLoss:
     def expand(self, y, z):
         wrong = expit(-y * z)
         return np.logaddexp(0.0, -y * z), -y * wrong, wrong * (1.0 - wrong)
+
+    def rests(self, y, z, margin):
+        return np.zeros(np.shape(z), dtype=bool)
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,9 @@ class SquaredEpsilonInsensitive:
         residual = z - y
         outside = np.maximum(np.abs(residual) - self.epsilon, 0.0)
         return outside * outside, 2.0 * np.sign(residual) * outside, 2.0 * (outside > 0.0)
+
+    def rests(self, y, z, margin):
+        return np.abs(z - y) < self.epsilon - margin
 
 
 CLASSIFIER_LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "log_loss": LogLoss()}

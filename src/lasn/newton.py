@@ -22,7 +22,8 @@ Where it differs from the paper, and why:
   mean the same whatever the number of rows and C;
 - that norm is so large for many rows that 0.001 of it can leave f several percent above its
   minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively, or
-  |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that;
+  |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that, or the
+  gradient is a thousand times smaller than it has to be;
 - V d = -g may also be solved by assembling and factoring V: exact, and cheaper when q is small
   against the number of conjugate gradient steps that would be needed. An assembled V is kept and
   changed by the rows that entered or left the active set since, or serves as the preconditioner;
@@ -59,11 +60,8 @@ class Objective(Protocol):
     n_problems: int
     precision: float  # relative rounding error of gradients
 
-    def evaluate(self, W: np.ndarray, columns: np.ndarray) -> Point:
-        """The point at W, shape (q, len(columns)): one pass over the rows."""
-
-    def gradient_norm_at_zero(self) -> np.ndarray:
-        """|grad f_c(0)|, shape (c,)."""
+    def begin(self, W: np.ndarray) -> tuple[Point, np.ndarray]:
+        """The point at W, shape (q, c), and |grad f_c(0)|, shape (c,): one pass over the rows."""
 
     def line(self, point: Any, D: np.ndarray) -> Line:
         """The objective along D from the point: one pass over the rows."""
@@ -178,12 +176,13 @@ class NewtonOptions:
 class NewtonStart:
     """Where Newton's method starts.
 
-    ``settled`` says that W solved (nearly) the same problem before, so that it may be the answer.
-    ``preconditioners`` are Hessians of a similar problem, one a column.
+    ``value`` is the minimum, shape (c,), where W is believed to have reached it: if f has that
+    value at W, it counts as settled there. ``preconditioners`` are Hessians of a similar problem,
+    one a column.
     """
 
     W: np.ndarray
-    settled: bool = False
+    value: np.ndarray | None = None
     preconditioners: list[Assembled | None] | None = None
 
 
@@ -193,6 +192,7 @@ class NewtonResult:
 
     W: np.ndarray
     value: np.ndarray
+    gradient_norm: np.ndarray
     relative_gradient: np.ndarray
     n_active: np.ndarray
     status: list[Status]
@@ -202,6 +202,21 @@ class NewtonResult:
     @property
     def n_iter(self) -> int:
         return len(self.history)
+
+    def record(self, cg_steps=None, step_length=None, seconds: float = 0.0) -> dict[str, Any]:
+        """A line of the history; scalars for one problem, arrays of shape (c,) for several."""
+        none = np.zeros(len(self.value), dtype=int)
+        record = {
+            "value": self.value.copy(),
+            "gradient_norm": self.gradient_norm.copy(),
+            "relative_gradient": self.relative_gradient.copy(),
+            "active_rows": self.n_active.copy(),
+            "cg_steps": none if cg_steps is None else cg_steps,
+            "step_length": none.astype(float) if step_length is None else step_length,
+        }
+        if len(none) == 1:
+            record = {name: array[0].item() for name, array in record.items()}
+        return record | {"seconds": seconds}
 
 
 # How many conjugate gradient steps to expect before any have been seen, alone and preconditioned.
@@ -226,21 +241,24 @@ def minimize(
     """
     began = perf_counter()
     n_problems = objective.n_problems
-    reference = objective.gradient_norm_at_zero()
+    W = np.array(start.W, dtype=np.float64)
+    point, reference = objective.begin(W)
     # A zero gradient at zero means that zero is the solution.
     reference = np.where(reference > 0.0, reference, 1.0)
     result = NewtonResult(
-        W=np.array(start.W, dtype=np.float64),
+        W=W,
         value=np.zeros(n_problems),
+        gradient_norm=np.full(n_problems, np.inf),
         relative_gradient=np.full(n_problems, np.inf),
         n_active=np.zeros(n_problems, dtype=int),
         status=[Status.ITERATION_LIMIT] * n_problems,
     )
     solver = _DirectionSolver(options, start.preconditioners or [None] * n_problems)
 
-    point = objective.evaluate(result.W, np.arange(n_problems))
     _write(result, point, reference)
-    settled = np.full(n_problems, start.settled)
+    settled = np.zeros(n_problems, dtype=bool)
+    if start.value is not None:
+        settled = result.value - start.value <= options.tol * np.abs(result.value)
     point = _leave_converged(result, point, settled, options)
 
     while len(point.columns) and result.n_iter < options.max_iter:
@@ -267,12 +285,13 @@ def minimize(
         _leave(result, point, stuck & (relative <= options.tol), Status.CONVERGED)
         point = following.select(~stuck) if stuck.any() else following
         _write(result, point, reference)
-        record = _record(result, reference, cg_all, t_all, perf_counter() - began)
+        record = result.record(cg_all, t_all, perf_counter() - began)
         result.history.append(record)
         point = _leave_converged(result, point, settled, options)
         if on_iteration is not None and on_iteration(result.W, record):
             _leave(result, point, np.ones(len(point.columns), bool), Status.INTERRUPTED)
             break
+    _leave(result, point, result.relative_gradient[point.columns] <= options.tol, Status.CONVERGED)
     result.assembled = solver.assembled
     return result
 
@@ -447,13 +466,17 @@ def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
     result.W[:, point.columns] = point.W
     result.value[point.columns] = point.value
     result.n_active[point.columns] = point.n_active
-    result.relative_gradient[point.columns] = _norms(point.gradient) / reference[point.columns]
+    result.gradient_norm[point.columns] = _norms(point.gradient)
+    result.relative_gradient[point.columns] = (
+        result.gradient_norm[point.columns] / reference[point.columns]
+    )
 
 
 def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
     relative = result.relative_gradient[point.columns]
     # f - min f <= |g|^2 / 2, since V is never less than the identity.
     near = 0.5 * _norms(point.gradient) ** 2 <= 0.1 * options.tol * np.abs(point.value)
+    near |= relative <= 1e-3 * options.tol
     done = (relative <= options.tol) & (settled[point.columns] | near)
     return _leave(result, point, done, Status.CONVERGED)
 
@@ -465,19 +488,3 @@ def _leave(result: NewtonResult, point: Point, gone: np.ndarray, status: Status)
     for column in point.columns[gone]:
         result.status[column] = status
     return point.select(~gone)
-
-
-def _record(result, reference, cg_steps, step, seconds) -> dict[str, Any]:
-    """One line of the history; scalars for one problem, arrays of shape (c,) for several."""
-    norms = result.relative_gradient * reference
-    record = {
-        "value": result.value.copy(),
-        "gradient_norm": norms,
-        "relative_gradient": result.relative_gradient.copy(),
-        "active_rows": result.n_active.copy(),
-        "cg_steps": cg_steps,
-        "step_length": step,
-    }
-    if len(norms) == 1:
-        record = {name: array[0].item() for name, array in record.items()}
-    return record | {"seconds": seconds}

@@ -104,10 +104,12 @@ class RegularizedLoss:
         predictions, sums = self._run(_evaluate, columns, shared=shared)
         return self._point(W, columns, predictions, sums)
 
-    def gradient_norm_at_zero(self) -> np.ndarray:
+    def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
-        _, sums = self._run(_gradient_at_zero, columns, shared=(self.loss,))
-        return np.linalg.norm(self._pull_back(*sums), axis=0)
+        shared = (*self._scores(W), self.loss)
+        predictions, (*sums, products, total) = self._run(_begin, columns, shared=shared)
+        at_zero = np.linalg.norm(self._pull_back(products, total), axis=0)
+        return self._point(W, columns, predictions, sums), at_zero
 
     def line(self, point: LossPoint, D: np.ndarray) -> LossLine:
         changes, sums = self._run(
@@ -315,9 +317,12 @@ def _gradient(block: Block, y, cost, z, loss):
     return None, _sums(block.matrix(), y, cost, z, loss)
 
 
-def _gradient_at_zero(block: Block, y, cost, loss):
+def _begin(block: Block, y, cost, coef, bias, loss):
+    """As ``_evaluate``, with the gradient's sums at zero."""
+    K = block.matrix()
+    z = _product(K, coef) + bias
     _, slope, _ = loss.expand(y, np.zeros_like(y))
-    return None, _transposed_product(block.matrix(), cost * slope)
+    return z, (*_sums(K, y, cost, z, loss), *_transposed_product(K, cost * slope))
 
 
 def _try_step(block: Block, y, cost, z, dz, t, loss):

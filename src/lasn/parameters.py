@@ -52,7 +52,8 @@ def _either(words: tuple, otherwise: Rule | None = None, accepted: str = "") -> 
     return rule
 
 
-def _landmarks(*words: str) -> Rule:
+def landmarks_rule(*words: str) -> Rule:
+    """The rule for ``landmarks``: one of these methods, or an array."""
     accepted = ", ".join(repr(word) for word in words) + ", or an array of shape (k, n_features)"
 
     def rule(name, value):
@@ -82,9 +83,12 @@ def _memory(name, value):
 
 
 def _class_weight(name, value):
-    if value is None or isinstance(value, dict) or value == "balanced":
-        return
-    _reject(name, value, "None, 'balanced' or a dict from class to weight")
+    accepted = "None, 'balanced' or a dict from class to a finite weight, zero or more"
+    if isinstance(value, dict):
+        if not all(isinstance(w, Real) and 0 <= float(w) < float("inf") for w in value.values()):
+            _reject(name, value, accepted)
+    elif value is not None and not (isinstance(value, str) and value == "balanced"):
+        _reject(name, value, accepted)
 
 
 _POSITIVE = _number("a positive finite number", lambda v: 0 < v < float("inf"))
@@ -100,7 +104,7 @@ _RULES: dict[str, Rule] = {
     "degree": _number("a number, 1 or more", lambda v: 1 <= v < float("inf")),
     "coef0": _number("a finite number", lambda v: abs(v) < float("inf")),
     "loss": _either(tuple(CLASSIFIER_LOSSES)),
-    "landmarks": _landmarks("boundary", "kmeans", "class_kmeans", "uniform"),
+    "landmarks": landmarks_rule("boundary", "kmeans", "class_kmeans", "uniform"),
     "class_weight": _class_weight,
     "eigenvalue_cutoff": _either(("auto",), _NOT_NEGATIVE, "a finite number, zero or more"),
     "tol": _POSITIVE,
@@ -116,8 +120,12 @@ _RULES: dict[str, Rule] = {
 _UNCHECKED = {"random_state"}
 
 
-def check_parameters(estimator) -> None:
-    """Raise ``ValueError`` or ``TypeError`` for the first parameter that is not acceptable."""
+def check_parameters(estimator, **own_rules: Rule) -> None:
+    """Raise ``ValueError`` or ``TypeError`` for the first parameter that is not acceptable.
+
+    ``own_rules`` take the place of the rules above for this estimator.
+    """
+    rules = {**_RULES, **own_rules}
     for name, value in estimator.get_params(deep=False).items():
         if name not in _UNCHECKED:
-            _RULES[name](name, value)
+            rules[name](name, value)

@@ -23,19 +23,25 @@ import numpy as np
 from lasn.blocks import MemoryBlocks
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
+from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
 from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
-from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, minimize
+from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
 # A fit that only has to tell which rows are active may stop early.
-_ROUGH = NewtonOptions(tol=1e-2, max_iter=20)
-# Samples of rows that give the start: each this many times smaller than the next.
-_SAMPLE_GROWTH = 4
-_SMALLEST_SAMPLE = 3000
+_ROUGH = NewtonOptions(tol=1e-2, max_iter=4)
+# One Newton step: all that is wanted is its Hessian.
+_GLANCE = NewtonOptions(max_iter=1)
+# Samples of rows that give a start: none of fewer rows than this, each four times the last.
+_MANY = 5000
+_GROWTH = 4
+# Rows whose score is further than this from being active rest while the others are solved, if
+# those are few enough.
+_MARGINS = (0.5, 0.25)
+_FEW = 0.6
 
 
 @dataclass
@@ -124,96 +130,177 @@ def train(
     """Fit the reduced problem; ``start`` is a model whose landmarks and W are taken over."""
     clock = _Clock(on_stage)
     problem = _without_zero_weights(problem)
-    X = problem.X
+    coarse = None
     clock.stage("landmarks")
     if resolve_kernel_name(kernel.name) == "linear":
-        chosen = mapping = columns = None
-        dtype = _resolve_dtype(dtype, X.shape[0] * X.shape[1])
+        chosen = mapping = None
+        n_variables = problem.X.shape[1]
+        dtype = _resolve_dtype(dtype, problem.n_rows * n_variables)
     else:
         if start is not None:
             chosen = start.landmarks
         elif isinstance(landmarks, str):
-            chosen = choose_landmarks(
-                landmarks,
-                X,
-                count_landmarks(n_landmarks, problem.n_rows),
-                groups=problem.groups,
-                sample_weight=problem.sample_weight,
-                rng=rng,
-                active_rows=lambda first, rows: _active_rows(problem, kernel, first, rows, rng),
-            )
+            k = count_landmarks(n_landmarks, problem.n_rows)
+            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, rng)
         else:
-            chosen = check_landmarks(landmarks, X)
+            chosen = check_landmarks(landmarks, problem.X)
         clock.stage("map")
-        dtype = _resolve_dtype(dtype, X.shape[0] * chosen.shape[0])
+        dtype = _resolve_dtype(dtype, problem.n_rows * chosen.shape[0])
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
-        columns = kernel.against(chosen, dtype)
+        n_variables = mapping.shape[1]
 
     clock.stage("solve")
     budget = working_memory(memory_limit)
-    W = np.zeros((_n_variables(X, mapping), problem.targets.shape[1]))
+    W = np.zeros((n_variables + 1, problem.targets.shape[1]))
+    model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
-        begin = NewtonStart(start.W, settled=True)
+        known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
     else:
-        begin = _start_from_samples(problem, columns, mapping, dtype, budget, NewtonStart(W), rng)
-    model = Model(kernel, chosen, mapping, begin.W, dtype)
-
-    def report(iterate, record):
-        return on_iteration and on_iteration(replace(model, W=iterate), record)
-
-    objective = _objective(problem, columns, mapping, dtype, budget)
-    result = minimize(objective, begin, newton, report)
+        known = _start(problem, model, coarse, budget, rng)
+    result = _solve(problem, model, known, newton, budget, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
-def _n_variables(X, mapping) -> int:
-    """Features and the bias."""
-    return (X.shape[1] if mapping is None else mapping.shape[1]) + 1
+def _choose_landmarks(problem: Problem, kernel: Kernel, k: int, method: str, rng):
+    """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
+    fitted: list[Model] = []
+
+    def active_rows(first, rows):
+        """Which rows a first, smaller fit with these landmarks leaves active: a mask."""
+        sample = problem.sample(rows)
+        if isinstance(sample.loss, LogLoss):  # every row is active in it
+            sample = replace(sample, loss=SquaredHinge())
+        fitted.append(_rough_fit(sample, kernel, first, rng))
+        _, _, curvature = sample.loss.expand(sample.targets, fitted[0].scores(sample.X))
+        return np.any(curvature > 0.0, axis=1)
+
+    chosen = choose_landmarks(
+        method,
+        problem.X,
+        k,
+        groups=problem.groups,
+        sample_weight=problem.sample_weight,
+        rng=rng,
+        active_rows=active_rows,
+    )
+    return chosen, fitted[0] if fitted else None
 
 
-def _objective(problem: Problem, columns, mapping, dtype, budget: int) -> RegularizedLoss:
-    """The reduced problem over rows in memory."""
-    blocks = MemoryBlocks(problem.X, columns, dtype, budget)
+def _rough_fit(problem: Problem, kernel: Kernel, landmarks, rng) -> Model:
+    return train(
+        problem, kernel=kernel, n_landmarks=None, landmarks=landmarks, newton=_ROUGH, rng=rng
+    ).model
+
+
+def _objective(problem: Problem, model: Model, budget: int) -> RegularizedLoss:
+    """Step 4: the reduced problem over rows in memory."""
+    columns = None
+    if model.landmarks is not None:
+        columns = model.kernel.against(model.landmarks, model.dtype)
+    blocks = MemoryBlocks(problem.X, columns, model.dtype, budget)
     costs = problem.C * problem.sample_weight
-    return RegularizedLoss(blocks, mapping, problem.loss, problem.targets, costs)
+    return RegularizedLoss(blocks, model.mapping, problem.loss, problem.targets, costs)
 
 
-def _start_from_samples(problem, columns, mapping, dtype, budget, start, rng) -> NewtonStart:
-    """Solve growing samples of the rows, each from the solution of the one before.
+def _start(problem: Problem, model: Model, coarse: Model | None, budget: int, rng) -> NewtonStart:
+    """Where to start: a W, and Hessians to precondition with.
 
-    From zero every row is active, so the first Hessian is the dearest; on a sample it costs little,
-    and it leaves the full problem with few active rows, a good start and a preconditioner.
+    From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
+    *coarse* model, with few of the landmarks, is fitted to a sample of them and gives the first W.
+    Larger samples, if there are any, better it.
     """
-    order = None
-    for size in _sample_sizes(problem.n_rows, start.W.shape[0]):
-        order = rng.permutation(problem.n_rows) if order is None else order
+    start = NewtonStart(model.W)
+    if model.landmarks is None or problem.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
+        return start
+    order = rng.permutation(problem.n_rows)
+    if coarse is None:
+        few = model.landmarks[::_GROWTH]
+        sample = problem.sample(np.sort(order[: max(_MANY, problem.n_rows // _GROWTH)]))
+        coarse = _rough_fit(sample, model.kernel, few, rng)
+    start = NewtonStart(_embed(coarse, model))
+    sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
+    for size in sizes or [problem.n_rows // _GROWTH]:
         sample = problem.sample(np.sort(order[:size]))
-        result = minimize(_objective(sample, columns, mapping, dtype, budget), start, _ROUGH)
-        known = [one and one.elsewhere() for one in result.assembled]
-        start = NewtonStart(result.W, preconditioners=known)
+        result = minimize(_objective(sample, model, budget), start, _ROUGH if sizes else _GLANCE)
+        W = result.W if sizes else start.W
+        start = NewtonStart(W, preconditioners=_elsewhere(result))
     return start
 
 
-def _sample_sizes(n_rows: int, n_variables: int) -> list[int]:
-    """Sizes that grow by a factor of about four; none where sampling would not pay."""
+def _solve(
+    problem: Problem, model: Model, start: NewtonStart, newton: NewtonOptions, budget: int, report
+) -> NewtonResult:
+    """Step 5: Algorithm 1 over all rows.
+
+    Where kernel values are cheap enough to be computed a few times rather than kept, the rows that
+    are active, or near it, are solved first. Mostly all that is left then is to confirm the answer
+    in one pass over all rows. The history holds the iterations of both.
+    """
+    history: list[dict] = []
+    began = perf_counter()
+
+    def over(part: Problem, options: NewtonOptions) -> NewtonResult:
+        def on_iteration(W, record):
+            record.update(rows=part.n_rows, seconds=perf_counter() - began)
+            return report and report(replace(model, W=W), record)
+
+        left = max(1, newton.max_iter - len(history))
+        options = replace(options, max_iter=min(left, options.max_iter))
+        result = minimize(_objective(part, model, budget), start, options, on_iteration)
+        history.extend(result.history)
+        return result
+
+    if np.any(start.W) and _cheap(problem, model):
+        for options in (_ROUGH, newton):
+            near = _near_rows(problem, replace(model, W=start.W))
+            if near is None:
+                break
+            result = over(replace(problem.sample(near), C=problem.C), options)
+            if Status.INTERRUPTED in result.status:
+                return replace(result, history=history)
+            start = NewtonStart(result.W, result.value, _elsewhere(result))
+    result = over(problem, newton)
+    if history and not result.history:
+        confirmed = result.record(seconds=perf_counter() - began)
+        history.append({**confirmed, "rows": problem.n_rows})
+    return replace(result, history=history)
+
+
+def _cheap(problem: Problem, model: Model) -> bool:
+    if model.landmarks is None or problem.n_rows < 2 * _MANY:
+        return False
+    return model.kernel.against(model.landmarks, model.dtype).is_cheap(problem.X)
+
+
+def _near_rows(problem: Problem, model: Model) -> np.ndarray | None:
+    """Positions of the rows that are active or near it; None where those are most of all."""
+    scores = model.scores(problem.X)
+    for margin in _MARGINS:
+        near = ~problem.loss.rests(problem.targets, scores, margin).all(axis=1)
+        if np.count_nonzero(near) <= _FEW * problem.n_rows:
+            return np.flatnonzero(near)
+    return None
+
+
+def _embed(coarse: Model, model: Model) -> np.ndarray:
+    """W for which the model is the coarse one: w = M^T K(L, L_coarse) beta_coarse."""
+    cross = model.kernel(model.landmarks, coarse.landmarks)
+    assert model.mapping is not None
+    return np.vstack([model.mapping.T @ (cross @ coarse.beta), coarse.W[-1:]])
+
+
+def _elsewhere(result: NewtonResult) -> list:
+    return [one and one.elsewhere() for one in result.assembled]
+
+
+def _sample_sizes(n_rows: int, smallest: int) -> list[int]:
+    """Sizes above the smallest that grow by a factor of four, to a quarter of the rows."""
     sizes = []
-    size = n_rows // _SAMPLE_GROWTH
-    while size >= max(_SMALLEST_SAMPLE, 2 * n_variables):
+    size = n_rows // _GROWTH
+    while size > smallest:
         sizes.append(size)
-        size //= _SAMPLE_GROWTH
+        size //= _GROWTH
     return sizes[::-1]
-
-
-def _active_rows(problem: Problem, kernel: Kernel, landmarks, rows, rng) -> np.ndarray:
-    """Which of the rows a first, smaller fit with these landmarks leaves active: a mask."""
-    sample = problem.sample(rows)
-    if isinstance(sample.loss, LogLoss):  # every row is active in it
-        sample = replace(sample, loss=SquaredHinge())
-    first = train(
-        sample, kernel=kernel, n_landmarks=None, landmarks=landmarks, newton=_ROUGH, rng=rng
-    )
-    _, _, curvature = sample.loss.expand(sample.targets, first.model.scores(sample.X))
-    return np.any(curvature > 0.0, axis=1)
 
 
 def _without_zero_weights(problem: Problem) -> Problem:

@@ -1,0 +1,205 @@
+"""Data of the benchmarks: LIBSVM sets from the folder ``LASN_DATA``, and generated rows.
+
+``LASN_DATA`` names a folder of svmlight files as the LIBSVM site has them, plain or packed
+(``a9a``, ``a9a.xz``, ``a9a.bz2``). Parsing text is slow, so a parsed file is kept as ``.npz`` in
+``LASN_BENCH_CACHE`` (default: a folder in the system's temporary one) under a name that holds the
+file's size and time of change.
+
+``load(name)`` gives training and test rows; where a set has no official test rows, the split is
+fixed. ``generated(n)`` makes up to 10^7 rows with a known Bayes accuracy; ``load`` knows it as
+``generated-N``.
+"""
+
+import bz2
+import lzma
+import os
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.datasets import load_svmlight_file
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import normalize
+
+_OPENERS = {"": open, ".xz": lzma.open, ".bz2": bz2.open}
+FEW_FEATURES = 2000
+_TEST_ROWS = 100_000
+_BLOCK_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a set's rows are.
+
+    ``test`` is a file, a share of the rows at the end of ``train`` ("tail") or of shuffled rows.
+    """
+
+    train: str
+    test: str | float
+    tail: bool = False
+    divide_by: float = 1.0
+    unit_rows: bool = False
+    dense: bool = True
+    regression: bool = False
+
+
+SOURCES = {
+    "a9a": Source("a9a", "a9a.t", dense=False),
+    "w8a": Source("w8a", "w8a.t", dense=False),
+    "ijcnn1": Source("ijcnn1", "ijcnn1.t"),
+    "mushrooms": Source("mushrooms", 0.4, tail=True, dense=False),  # the paper's split
+    "letter": Source("letter.scale", "letter.scale.t"),
+    "satimage": Source("satimage.scale", "satimage.scale.t"),
+    "mnist": Source("mnist", "mnist.t", divide_by=255.0, dense=False),
+    "news20": Source("news20", 0.2, unit_rows=True, dense=False),  # word counts
+    "madelon": Source("madelon", "madelon.t"),
+    "covtype": Source("covtype.binary.sample5000", "covtype.binary.sample5000.t"),
+    "dna": Source("dna.scale", "dna.scale.t"),
+    "segment": Source("segment.scale", 0.2),
+    "cadata": Source("cadata", 0.2, regression=True),
+    "abalone": Source("abalone_scale", 0.2, regression=True),
+}
+
+
+def load(name: str, rows: int | None = None):
+    """X_train, y_train, X_test, y_test; ``rows`` keeps that many (drawn once) of each part.
+
+    X is a float64 array, or a CSR matrix where most values are zero. Classes are 0, 1, ...;
+    features and target of a regression are standardised by the training part.
+    """
+    if name.startswith("generated-"):
+        n_rows = int(float(name.removeprefix("generated-")))
+        X_train, y_train, _ = generated(min(n_rows, rows or n_rows))
+        X_test, y_test, _ = generated(min(_TEST_ROWS, rows or _TEST_ROWS), part=1)
+        return X_train, y_train, X_test, y_test
+    if name not in SOURCES:
+        raise ValueError(f"no data set {name!r}; there are {', '.join(SOURCES)} and generated-N")
+    source = SOURCES[name]
+    X_train, y_train, X_test, y_test = _split(source)
+    if source.divide_by != 1.0:
+        X_train, X_test = X_train / source.divide_by, X_test / source.divide_by
+    if source.unit_rows:
+        X_train, X_test = normalize(X_train), normalize(X_test)
+    if source.dense:
+        X_train, X_test = X_train.toarray(), X_test.toarray()
+    if source.regression:
+        X_train, X_test = _standardise(X_train, X_test)
+        y_train, y_test = _standardise(y_train, y_test)
+    else:
+        classes, y_train = np.unique(y_train, return_inverse=True)
+        y_test = np.searchsorted(classes, y_test)
+    return *_few(X_train, y_train, rows), *_few(X_test, y_test, rows)
+
+
+def is_regression(name: str) -> bool:
+    return name in SOURCES and SOURCES[name].regression
+
+
+def as_rows(X, dtype="float32", dense: bool | None = None):
+    """Rows as an array (by default where features are few, products being fastest so) or CSR."""
+    if dense is None:
+        dense = X.shape[1] <= FEW_FEATURES
+    if not dense:
+        return sp.csr_matrix(X, dtype=dtype)
+    return np.ascontiguousarray(X.toarray() if sp.issparse(X) else X, dtype=dtype)
+
+
+def total_variance(X) -> float:
+    """tr Cov(X): the kernels of all competitors get gamma = 1 / total variance."""
+    mean = np.asarray(X.mean(axis=0, dtype=np.float64)).ravel()
+    squares = X.multiply(X).sum() if sp.issparse(X) else np.einsum("ij,ij->", X, X, dtype=float)
+    return float(squares / X.shape[0] - mean @ mean)
+
+
+def generated(n_rows: int, n_features: int = 28, seed: int = 0, part: int = 0):
+    """X (float32), y in {0, 1} and the Bayes accuracy: a smooth boundary with label noise.
+
+    In hidden, rotated coordinates a row has four values z of standard deviation 1 and others of
+    0.2. Its label is the sign of a sum of eight random waves of z, turned over with probability
+    0.05. The rotation loses nothing, so that sign is the best guess and the Bayes accuracy is
+    0.95 exactly. Rows come in blocks with random streams of their own: the first rows are the
+    same whatever ``n_rows`` is, and another ``part`` has other rows of the same problem.
+    """
+    n_latent, n_waves, turned = min(4, n_features), 8, 0.05
+    world = np.random.default_rng([seed, n_features])
+    rotation = np.linalg.qr(world.standard_normal((n_features, n_features)))[0].astype(np.float32)
+    rotation[n_latent:] *= 0.2
+    frequencies = (0.5 * world.standard_normal((n_latent, n_waves))).astype(np.float32)
+    phases = world.uniform(0.0, 2.0 * np.pi, n_waves).astype(np.float32)
+    X = np.empty((n_rows, n_features), dtype=np.float32)
+    y = np.empty(n_rows, dtype=np.int64)
+    for block, start in enumerate(range(0, n_rows, _BLOCK_ROWS)):
+        stream = np.random.default_rng([seed, part, block])
+        hidden = stream.standard_normal((_BLOCK_ROWS, n_features), dtype=np.float32)
+        waves = np.sin(hidden[:, :n_latent] @ frequencies + phases)
+        label = (waves.sum(axis=1) > 0.0) ^ (stream.random(_BLOCK_ROWS) < turned)
+        size = min(_BLOCK_ROWS, n_rows - start)
+        np.matmul(hidden[:size], rotation, out=X[start : start + size])
+        y[start : start + size] = label[:size]
+    return X, y, 1.0 - turned
+
+
+def _split(source: Source):
+    X, y = _parsed(source.train)
+    if isinstance(source.test, str):
+        X_test, y_test = _parsed(source.test)
+        width = max(X.shape[1], X_test.shape[1])
+        X.resize(X.shape[0], width)
+        X_test.resize(X_test.shape[0], width)
+        return X, y, X_test, y_test
+    if source.tail:
+        n_train = int((1.0 - source.test) * X.shape[0])
+        return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
+    X, X_test, y, y_test = train_test_split(
+        X, y, test_size=source.test, random_state=0, stratify=None if source.regression else y
+    )
+    return X, y, X_test, y_test
+
+
+def _parsed(name: str):
+    """One svmlight file as CSR matrix and labels, from the cache where it is there."""
+    path, opener = _find(name)
+    stat = path.stat()
+    default = Path(tempfile.gettempdir()) / "lasn-benchmarks"
+    folder = Path(os.environ.get("LASN_BENCH_CACHE", default))
+    cached = folder / f"{name}-{stat.st_size}-{stat.st_mtime_ns}.npz"
+    if not cached.exists():
+        print(f"parsing {path.name}", file=sys.stderr)
+        with opener(path, "rb") as file:
+            X, y = load_svmlight_file(file)
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = cached.with_suffix(f".{os.getpid()}.npz")
+        np.savez(partial, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
+        partial.replace(cached)
+    with np.load(cached) as kept:
+        X = sp.csr_matrix((kept["data"], kept["indices"], kept["indptr"]), shape=kept["shape"])
+        return X, kept["y"]
+
+
+def _find(name: str):
+    if "LASN_DATA" not in os.environ:
+        raise FileNotFoundError(
+            "LASN_DATA is not set. Let it name a folder with svmlight files of the LIBSVM site, "
+            f"such as {name} or {name}.xz; generated-N needs no files."
+        )
+    folder = Path(os.environ["LASN_DATA"])
+    for suffix, opener in _OPENERS.items():
+        if (folder / (name + suffix)).exists():
+            return folder / (name + suffix), opener
+    raise FileNotFoundError(f"{folder} has no file {name}, {name}.xz or {name}.bz2")
+
+
+def _standardise(train, test):
+    mean, scale = train.mean(axis=0), train.std(axis=0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    return (train - mean) / scale, (test - mean) / scale
+
+
+def _few(X, y, rows):
+    if rows is None or X.shape[0] <= rows:
+        return X, y
+    kept = np.sort(np.random.default_rng(0).permutation(X.shape[0])[:rows])
+    return X[kept], y[kept]
