@@ -18,8 +18,9 @@ Rows go to benchmarks/results/compare-DATA.csv.
 import sys
 from statistics import mean, median
 
-import data
 import numpy as np
+
+import data
 import peers
 from measure import (
     at_most,

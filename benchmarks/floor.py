@@ -17,8 +17,9 @@ import subprocess
 import sys
 from statistics import mean, median
 
-import data
 import numpy as np
+
+import data
 from measure import (
     isolated,
     machine,

@@ -12,8 +12,9 @@ on). The exit status is 1 where a target is missed: exponents 1.05 and 1.8, and 
 import sys
 from statistics import median
 
-import data
 import numpy as np
+
+import data
 from measure import (
     isolated,
     machine,

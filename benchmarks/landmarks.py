@@ -16,8 +16,9 @@ objective values, goes to benchmarks/results/landmarks.csv.
 import sys
 from statistics import mean, stdev
 
-import data
 import numpy as np
+
+import data
 from measure import machine, number, parser, say, table, timed, write_csv
 
 METHODS = ["uniform", "kmeans", "class_kmeans", "boundary"]

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatch
 
-import data
 import numpy as np
 import scipy.sparse as sp
+
+import data
 from measure import version
 
 # No dense copies of more than this are made for a competitor that cannot read sparse rows.

@@ -4,7 +4,6 @@ Its documentation recommends as many threads as there are real cores.
 """
 
 from measure import cores
-
 from peers import Peer
 
 

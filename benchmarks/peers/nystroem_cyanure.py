@@ -6,7 +6,6 @@ regularised, where ours is: a difference far below the tolerance.
 """
 
 from measure import cores
-
 from peers import Peer
 
 

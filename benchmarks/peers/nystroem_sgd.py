@@ -5,7 +5,6 @@ linearised L1-loss SVM.
 """
 
 from measure import cores
-
 from peers import Peer
 
 

@@ -6,7 +6,6 @@ reduced problem as ours, bias included.
 """
 
 from measure import cores
-
 from peers import Peer, last_step
 
 

@@ -4,7 +4,6 @@ Defaults. Release 0.3.3 never returns on sparse input, so its rows are dense alw
 """
 
 from measure import cores
-
 from peers import Peer
 
 

@@ -1,7 +1,6 @@
 """XGBoost: gradient-boosted trees, what people pick instead. Defaults ("hist", 100 trees)."""
 
 from measure import cores
-
 from peers import Peer
 
 

@@ -15,16 +15,22 @@ after a failure. Memory is here; disk, GPU and cluster are further sources with 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
 from lasn.kernels import KernelColumns
+from lasn.threads import n_threads, run_in_threads
 
-# Bytes of one block: long enough for matrix products, short enough to meet caches.
-_BLOCK_BYTES = 32 << 20
+# Bytes of one block: short enough to meet caches, and at least two rows a column, long enough for
+# matrix products.
+_BLOCK_BYTES = 4 << 20
+_ROWS_PER_COLUMN = 2
 # Beside the features themselves, a fit copies the active ones: up to half of them.
 _ROOM_FOR_COPIES = 0.5
 
@@ -43,6 +49,7 @@ class Block(Protocol):
     n_rows: int
     n_columns: int
     dtype: np.dtype
+    row_bytes: int
     spare_bytes: int
 
     def matrix(self, rows: np.ndarray | None = None) -> Any:
@@ -50,6 +57,13 @@ class Block(Protocol):
 
         All rows are valid until a matrix is asked for again; chosen rows may be kept.
         """
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether reading all rows is no more than that."""
+
+    def gather(self, rows: np.ndarray) -> Any:
+        """The rows at the given positions, copied, until it is called again; None without room."""
 
     def count(self, n_rows: int) -> None:
         """Note that rows handed out before were read once more."""
@@ -72,6 +86,36 @@ class BlockSource(Protocol):
         """Run a task on every block: one state a block, and the sums over the blocks."""
 
 
+class Workspace:
+    """Memory that the stages of a fit hand on to each other.
+
+    Memory costs most when it is first touched, often more than the kernel values written to it.
+    """
+
+    def __init__(self) -> None:
+        self.free: list[np.ndarray] = []
+        self.taken: list[np.ndarray] = []
+        self.lock = threading.Lock()
+
+    def take(self, n_rows: int, n_columns: int, dtype: np.dtype) -> np.ndarray:
+        """An array of that shape with arbitrary contents."""
+        size = n_rows * n_columns * dtype.itemsize
+        with self.lock:
+            fitting = [buffer for buffer in self.free if buffer.nbytes >= size]
+            if fitting:
+                buffer = min(fitting, key=lambda one: one.nbytes)
+                self.free = [one for one in self.free if one is not buffer]
+            else:
+                buffer = np.empty(size, dtype=np.uint8)
+            self.taken.append(buffer)
+        return buffer[:size].view(dtype).reshape(n_rows, n_columns)
+
+    def take_back(self) -> None:
+        """End the use of all arrays handed out so far."""
+        self.free += self.taken
+        self.taken = []
+
+
 class MemoryBlocks:
     """Rows in this process's memory; feature rows are kept as far as ``budget`` bytes reach.
 
@@ -84,16 +128,35 @@ class MemoryBlocks:
     budget : int
         Bytes for features. Blocks beyond it are computed anew each time they are read, which
         costs time and changes no result.
+    workspace : Workspace, optional
+        Where features are kept. Blocks that were made with it before are no longer valid.
+    once : bool
+        Whether to expect that rows are read once: then they are kept from the second reading on.
     """
 
-    def __init__(self, X, columns: KernelColumns | None, dtype, budget: int):
+    def __init__(
+        self,
+        X,
+        columns: KernelColumns | None,
+        dtype,
+        budget: int,
+        workspace: Workspace | None = None,
+        once: bool = False,
+    ):
         self.n_rows = X.shape[0]
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
         self.work = Work()
-        self.scratch: np.ndarray | None = None
+        self.workspace = workspace or Workspace()
+        self.workspace.take_back()
+        self.once = once and columns is not None and columns.is_cheap(X)
+        self.scratch = threading.local()
         row_bytes = self.dtype.itemsize * max(1, self.n_columns)
-        size = max(1, min(_BLOCK_BYTES, max(budget // 8, 1 << 20)) // row_bytes)
+        if columns is None and sp.issparse(X):  # values and indices of the non-zeros
+            row_bytes = 1 + (self.dtype.itemsize + 8) * X.nnz // max(1, self.n_rows)
+        self.row_bytes = row_bytes
+        wanted = max(_BLOCK_BYTES, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
+        size = max(1, min(wanted, max(budget // 8, 1 << 20)) // row_bytes)
         starts = range(0, self.n_rows, size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)
@@ -106,23 +169,40 @@ class MemoryBlocks:
         return [rows[part] for part in self.slices]
 
     def buffer(self, n_rows: int) -> np.ndarray:
-        """Room for one block that is not kept: memory costs most when it is first touched."""
-        if self.scratch is None:
-            self.scratch = np.empty((self.slices[0].stop, self.n_columns), dtype=self.dtype)
-        return self.scratch[:n_rows]
+        """Room for one block that is not kept, for each thread."""
+        if not hasattr(self.scratch, "rows"):
+            size = self.slices[0].stop
+            self.scratch.rows = self.workspace.take(size, self.n_columns, self.dtype)
+        return self.scratch.rows[:n_rows]
 
     def run(self, task, *states, shared=()):
-        results: list[Any] = []
+        def run_some(part: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
+            """Blocks in order, with their sums."""
+            results: list[Any] = []
+            total: list[np.ndarray] = []
+            for index in part:
+                inputs = (state[index] for state in states)
+                state, sums = task(self.blocks[index], *inputs, *shared)
+                results.append(state)
+                _add(total, sums)
+            return results, total
+
+        threads = min(n_threads(), len(self.blocks))
+        parts = np.array_split(np.arange(len(self.blocks)), threads)
+        outcomes = run_in_threads([partial(run_some, part) for part in parts])
         total: list[np.ndarray] = []
-        for index, block in enumerate(self.blocks):
-            state, sums = task(block, *(part[index] for part in states), *shared)
-            results.append(state)
-            if not total:
-                total = [np.array(part, dtype=np.float64) for part in sums]
-            else:
-                for accumulated, part in zip(total, sums, strict=True):
-                    accumulated += part
-        return results, tuple(total)
+        for _, sums in outcomes:
+            _add(total, sums)
+        return [state for states, _ in outcomes for state in states], tuple(total)
+
+
+def _add(total: list[np.ndarray], sums) -> None:
+    """Add sums to the total, which is empty before the first."""
+    if not total:
+        total += [np.array(part, dtype=np.float64) for part in sums]
+    else:
+        for accumulated, part in zip(total, sums, strict=True):
+            accumulated += part
 
 
 def _share(budget: int, n_blocks: int, block_bytes: int) -> tuple[int, int]:
@@ -135,16 +215,36 @@ def _share(budget: int, n_blocks: int, block_bytes: int) -> tuple[int, int]:
 class _MemoryBlock:
     """Features of some rows.
 
-    They are kept where the budget allows. Values that are cheap to compute are kept from the second
-    reading on: what is read twice will be read again, but from a good start rows are read once.
+    They are kept where the budget allows, from the first reading or from the second on.
     """
 
     def __init__(self, X, columns: KernelColumns | None, source, keep: bool, spare_bytes: int):
         self.X, self.columns, self.source = X, columns, source
         self.n_rows, self.n_columns, self.dtype = X.shape[0], source.n_columns, source.dtype
-        self.keep, self.spare_bytes = keep, spare_bytes
+        self.keep, self.spare_bytes, self.row_bytes = keep, spare_bytes, source.row_bytes
         self.kept: Any = None
+        self.copies: np.ndarray | None = None
         self.times_read = 0
+
+    @property
+    def is_kept(self):
+        return self.kept is not None or self.columns is None
+
+    def gather(self, rows):
+        if len(rows) * self.row_bytes > self.spare_bytes:
+            return None
+        if self.columns is None:
+            return self.matrix(rows)
+        if self.copies is None:
+            most = self.spare_bytes // self.row_bytes
+            self.copies = self.source.workspace.take(most, self.n_columns, self.dtype)
+        copy = self.copies[: len(rows)]
+        if self.kept is not None:
+            self.count(len(rows))
+            return np.take(self.kept, rows, axis=0, out=copy)
+        self.count(len(rows))
+        self.source.work.rows_computed += len(rows)
+        return self.columns.matrix(self.X[rows], out=copy)
 
     def count(self, n_rows):
         self.source.work.rows_read += n_rows
@@ -162,7 +262,8 @@ class _MemoryBlock:
             return self.columns.matrix(self.X[rows])
         work.rows_computed += self.n_rows
         self.times_read += 1
-        if self.keep and (self.times_read > 1 or not self.columns.is_cheap(self.X)):
-            self.kept = self.columns.matrix(self.X)
+        if self.keep and (self.times_read > 1 or not self.source.once):
+            room = self.source.workspace.take(self.n_rows, self.n_columns, self.dtype)
+            self.kept = self.columns.matrix(self.X, out=room)
             return self.kept
         return self.columns.matrix(self.X, out=self.source.buffer(self.n_rows))

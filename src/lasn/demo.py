@@ -24,11 +24,11 @@ def main() -> None:
     _compare("Handwritten digits (ships with scikit-learn)", X, y, n_landmarks=600)
     X, y = make_classification(
         n_samples=40_000,
-        n_features=20,
-        n_informative=10,
+        n_features=10,
+        n_informative=6,
         n_clusters_per_class=8,
-        class_sep=1.3,
-        flip_y=0.05,
+        class_sep=1.5,
+        flip_y=0.02,
         random_state=0,
     )
     _compare("Two classes, 40 000 rows (make_classification)", X, y, n_landmarks=600)

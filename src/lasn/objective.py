@@ -29,7 +29,7 @@ from lasn.losses import Loss
 from lasn.newton import Assembled
 
 # Copying the active rows of a block pays when products then skip this share of it.
-_WORTH_SKIPPING = 0.25
+_WORTH_SKIPPING = 0.5
 # For a single product the copy must cost less than the rows that it skips.
 _WORTH_GATHERING = 0.3
 # Matrix-vector products wait for memory: what one of their operations costs, in
@@ -364,10 +364,9 @@ def _gather_active(block: Block, weights):
     positions = np.flatnonzero(weights.any(axis=1))
     if len(positions) > (1.0 - _WORTH_SKIPPING) * block.n_rows:
         return _ActiveRows(weights), ()
-    row_bytes = block.n_columns * block.dtype.itemsize
-    kept = None
-    if len(positions) * row_bytes <= block.spare_bytes:
-        kept = block.matrix(positions)
+    kept = block.gather(positions)
+    if kept is None and block.is_kept:
+        return _ActiveRows(weights), ()
     return _ActiveRows(weights[positions], positions, kept), ()
 
 

@@ -1,20 +1,24 @@
-"""Threads: all cores for elementwise work, one pool of them at a time.
+"""Threads: all cores for whole blocks of work, and one pool of them at a time.
 
-NumPy's matrix products use every core already; its exponentials use one. Work that mixes the two
-(kernel blocks) is sliced by rows over Python threads instead, each slice small enough to stay
-in cache, with the products inside a slice held to one thread.
+NumPy's matrix products use every core by themselves; its elementwise functions use one, and a fit
+alternates between the two many times a second. So work is split by rows over Python threads (NumPy
+lets go of the interpreter inside its functions), each with its products held to one thread: blocks
+stay in a core's cache from kernel value to sum, and no two pools of threads compete for the cores.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+Result = TypeVar("Result")
 
 
 @lru_cache(maxsize=1)
@@ -23,7 +27,12 @@ def _blas() -> ThreadpoolController:
 
 
 def n_threads() -> int:
-    """How many threads a matrix product would use now (``OMP_NUM_THREADS`` and such count)."""
+    """How many threads work may use here: as many as a matrix product would use.
+
+    ``OMP_NUM_THREADS`` and the like count, and so does being in one of those threads already.
+    """
+    if getattr(_here, "is_worker", False):
+        return 1
     if _serial.depth:
         return _serial.threads_outside
     counts = [library["num_threads"] for library in _blas().info()]
@@ -43,10 +52,12 @@ class _SerialProducts:
         self.lock = threading.Lock()
         self.depth = 0
         self.threads_outside = 1
-        self.limiter = None
+        self.limiter: Any = None
 
 
 _serial = _SerialProducts()
+_here = threading.local()
+_pools: dict[int, ThreadPoolExecutor] = {}
 
 
 @contextmanager
@@ -62,31 +73,55 @@ def serial_products() -> Iterator[None]:
     finally:
         with _serial.lock:
             _serial.depth -= 1
-            if _serial.depth == 0 and _serial.limiter is not None:
+            if _serial.depth == 0:
                 _serial.limiter.restore_original_limits()
+
+
+def run_in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
+    """The results of the jobs, in order; a job each thread, if there are several.
+
+    The first error is raised, after all jobs have ended.
+    """
+    if len(jobs) <= 1:
+        return [job() for job in jobs]
+    with serial_products():
+        futures: list[Future[Result]] = [_pool(len(jobs)).submit(job) for job in jobs]
+        for future in futures:
+            future.exception()
+        return [future.result() for future in futures]
 
 
 def for_each_slice(n_rows: int, rows_per_slice: int, work: Callable[[slice], None]) -> None:
     """Call ``work`` on slices that cover ``range(n_rows)``, on all cores when there are several.
 
-    Slices write to disjoint places, so their order changes nothing. An error in one is
-    raised here after the running ones have ended.
+    Slices write to disjoint places, so their order changes nothing.
     """
-    slices = [
-        slice(start, min(start + rows_per_slice, n_rows))
-        for start in range(0, n_rows, rows_per_slice)
-    ]
-    threads = min(n_threads(), len(slices))
-    if threads <= 1:
-        for rows in slices:
-            work(rows)
-        return
-    with serial_products(), ThreadPoolExecutor(threads) as pool:
-        futures = [pool.submit(work, rows) for rows in slices]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            for future in futures:
-                future.cancel()
-            raise
+    starts = iter(range(0, n_rows, rows_per_slice))
+    lock = threading.Lock()
+
+    def work_on_some() -> None:
+        while True:
+            with lock:
+                start = next(starts, None)
+            if start is None:
+                return
+            work(slice(start, min(start + rows_per_slice, n_rows)))
+
+    n_slices = -(-n_rows // rows_per_slice)
+    run_in_threads([work_on_some] * max(1, min(n_threads(), n_slices)))
+
+
+def _pool(size: int) -> ThreadPoolExecutor:
+    """Threads that stay: starting them costs more than many a sum over blocks."""
+    if size not in _pools:
+        _pools[size] = ThreadPoolExecutor(size, "lasn", initializer=_mark_worker)
+    return _pools[size]
+
+
+def _mark_worker() -> None:
+    _here.is_worker = True
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork; the child starts its own.
+    os.register_at_fork(after_in_child=_pools.clear)

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lasn.blocks import MemoryBlocks
+from lasn.blocks import MemoryBlocks, Workspace
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
@@ -96,6 +96,14 @@ class Model:
         return scores(X, self.kernel, self.landmarks, self.beta, self.W[-1], self.dtype)
 
 
+@dataclass(frozen=True)
+class Memory:
+    """How many bytes of features may be kept, and where."""
+
+    budget: int
+    workspace: Workspace
+
+
 @dataclass
 class Training:
     """A model, how Newton's method got there, and the seconds that each stage took."""
@@ -123,12 +131,14 @@ def train(
     eigenvalue_cutoff="auto",
     dtype="auto",
     memory_limit=None,
+    workspace: Workspace | None = None,
     start: Model | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
 ) -> Training:
     """Fit the reduced problem; ``start`` is a model whose landmarks and W are taken over."""
     clock = _Clock(on_stage)
+    workspace = workspace or Workspace()
     problem = _without_zero_weights(problem)
     coarse = None
     clock.stage("landmarks")
@@ -141,7 +151,7 @@ def train(
             chosen = start.landmarks
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
-            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, rng)
+            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, workspace, rng)
         else:
             chosen = check_landmarks(landmarks, problem.X)
         clock.stage("map")
@@ -150,18 +160,20 @@ def train(
         n_variables = mapping.shape[1]
 
     clock.stage("solve")
-    budget = working_memory(memory_limit)
+    memory = Memory(working_memory(memory_limit), workspace)
     W = np.zeros((n_variables + 1, problem.targets.shape[1]))
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
     else:
-        known = _start(problem, model, coarse, budget, rng)
-    result = _solve(problem, model, known, newton, budget, on_iteration)
+        known = _start(problem, model, coarse, memory, rng)
+    result = _solve(problem, model, known, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
-def _choose_landmarks(problem: Problem, kernel: Kernel, k: int, method: str, rng):
+def _choose_landmarks(
+    problem: Problem, kernel: Kernel, k: int, method: str, workspace: Workspace, rng
+):
     """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
     fitted: list[Model] = []
 
@@ -170,7 +182,7 @@ def _choose_landmarks(problem: Problem, kernel: Kernel, k: int, method: str, rng
         sample = problem.sample(rows)
         if isinstance(sample.loss, LogLoss):  # every row is active in it
             sample = replace(sample, loss=SquaredHinge())
-        fitted.append(_rough_fit(sample, kernel, first, rng))
+        fitted.append(_rough_fit(sample, kernel, first, workspace, rng))
         _, _, curvature = sample.loss.expand(sample.targets, fitted[0].scores(sample.X))
         return np.any(curvature > 0.0, axis=1)
 
@@ -186,23 +198,33 @@ def _choose_landmarks(problem: Problem, kernel: Kernel, k: int, method: str, rng
     return chosen, fitted[0] if fitted else None
 
 
-def _rough_fit(problem: Problem, kernel: Kernel, landmarks, rng) -> Model:
+def _rough_fit(problem: Problem, kernel: Kernel, landmarks, workspace: Workspace, rng) -> Model:
     return train(
-        problem, kernel=kernel, n_landmarks=None, landmarks=landmarks, newton=_ROUGH, rng=rng
+        problem,
+        kernel=kernel,
+        n_landmarks=None,
+        landmarks=landmarks,
+        newton=_ROUGH,
+        rng=rng,
+        workspace=workspace,
     ).model
 
 
-def _objective(problem: Problem, model: Model, budget: int) -> RegularizedLoss:
+def _objective(
+    problem: Problem, model: Model, memory: Memory, once: bool = False
+) -> RegularizedLoss:
     """Step 4: the reduced problem over rows in memory."""
     columns = None
     if model.landmarks is not None:
         columns = model.kernel.against(model.landmarks, model.dtype)
-    blocks = MemoryBlocks(problem.X, columns, model.dtype, budget)
+    blocks = MemoryBlocks(problem.X, columns, model.dtype, memory.budget, memory.workspace, once)
     costs = problem.C * problem.sample_weight
     return RegularizedLoss(blocks, model.mapping, problem.loss, problem.targets, costs)
 
 
-def _start(problem: Problem, model: Model, coarse: Model | None, budget: int, rng) -> NewtonStart:
+def _start(
+    problem: Problem, model: Model, coarse: Model | None, memory: Memory, rng
+) -> NewtonStart:
     """Where to start: a W, and Hessians to precondition with.
 
     From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
@@ -216,19 +238,24 @@ def _start(problem: Problem, model: Model, coarse: Model | None, budget: int, rn
     if coarse is None:
         few = model.landmarks[::_GROWTH]
         sample = problem.sample(np.sort(order[: max(_MANY, problem.n_rows // _GROWTH)]))
-        coarse = _rough_fit(sample, model.kernel, few, rng)
+        coarse = _rough_fit(sample, model.kernel, few, memory.workspace, rng)
     start = NewtonStart(_embed(coarse, model))
     sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
     for size in sizes or [problem.n_rows // _GROWTH]:
         sample = problem.sample(np.sort(order[:size]))
-        result = minimize(_objective(sample, model, budget), start, _ROUGH if sizes else _GLANCE)
+        result = minimize(_objective(sample, model, memory), start, _ROUGH if sizes else _GLANCE)
         W = result.W if sizes else start.W
         start = NewtonStart(W, preconditioners=_elsewhere(result))
     return start
 
 
 def _solve(
-    problem: Problem, model: Model, start: NewtonStart, newton: NewtonOptions, budget: int, report
+    problem: Problem,
+    model: Model,
+    start: NewtonStart,
+    newton: NewtonOptions,
+    memory: Memory,
+    report,
 ) -> NewtonResult:
     """Step 5: Algorithm 1 over all rows.
 
@@ -246,7 +273,10 @@ def _solve(
 
         left = max(1, newton.max_iter - len(history))
         options = replace(options, max_iter=min(left, options.max_iter))
-        result = minimize(_objective(part, model, budget), start, options, on_iteration)
+        # What rows near the boundary have settled is only confirmed over all of them.
+        once = part is problem and start.value is not None
+        objective = _objective(part, model, memory, once)
+        result = minimize(objective, start, options, on_iteration)
         history.extend(result.history)
         return result
 

@@ -1,0 +1,132 @@
+"""Enough rows for every shortcut that a fit may take: what it ends with is still the solution."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from reference import certificate
+from sklearn.svm import LinearSVC
+
+from lasn import LASNClassifier, LASNRegressor
+from lasn.kernels import Kernel
+from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
+
+N_ROWS = 16_000
+
+
+@pytest.fixture(scope="module", params=["noise", "no noise"])
+def sphere(request):
+    """Rows of shape (16 000, 3), labels by their length, and the length itself."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(N_ROWS, 3))
+    length = np.sum(X**2, axis=1) + (request.param == "noise") * rng.normal(size=N_ROWS)
+    return X, (length > 2.4).astype(int) + (length > 6.0), length
+
+
+def features_of(model, X):
+    if model.landmarks_ is None:
+        return X
+    return Kernel("rbf", gamma=model.gamma_)(X, model.landmarks_) @ model.mapping_
+
+
+def assert_solved(model, X, targets, loss, tol):
+    """The gradient, computed from the fitted attributes, is below the tolerance."""
+    targets = targets.reshape(len(X), -1)
+    coef, intercept = np.atleast_2d(model.coef_), np.atleast_1d(model.intercept_)
+    truth = certificate(features_of(model, X), targets, coef, intercept, model.C, loss)
+    assert np.all(truth.relative_gradient <= 1.01 * tol)
+    return truth
+
+
+@pytest.mark.parametrize("tol", [1e-3, 1e-7])
+@pytest.mark.parametrize("solver", ["newton", "newton-cg", "auto"])
+@pytest.mark.parametrize("loss", [SquaredHinge(), LogLoss()])
+def test_two_classes(sphere, loss, solver, tol):
+    X, y, _ = sphere
+    name = "log_loss" if isinstance(loss, LogLoss) else "squared_hinge"
+    model = LASNClassifier(
+        40, loss=name, solver=solver, tol=tol, dtype="float64", random_state=0
+    ).fit(X, y > 0)
+    assert_solved(model, X, np.where(y > 0, 1.0, -1.0), loss, tol)
+
+
+def test_history_ends_with_the_solution(sphere):
+    X, y, _ = sphere
+    model = LASNClassifier(40, dtype="float64", random_state=0).fit(X, y > 0)
+    truth = assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-3)
+    assert len(model.history_) == model.n_iter_ >= 1
+    for name, expected in vars(truth).items():
+        assert model.history_[-1][name] == pytest.approx(expected[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-cg"])
+def test_three_classes(sphere, solver):
+    X, y, _ = sphere
+    model = LASNClassifier(40, solver=solver, tol=1e-6, dtype="float64", random_state=0).fit(X, y)
+    signs = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    assert_solved(model, X, signs, SquaredHinge(), 1e-6)
+
+
+@pytest.mark.parametrize("solver", ["newton", "newton-cg"])
+def test_regression(sphere, solver):
+    X, _, length = sphere
+    model = LASNRegressor(40, solver=solver, tol=1e-6, dtype="float64", random_state=0)
+    assert_solved(model.fit(X, length), X, length, SquaredEpsilonInsensitive(0.1), 1e-6)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+def test_linear_kernel(sphere, container):
+    X, y, _ = sphere
+    model = LASNClassifier(kernel="linear", tol=1e-6).fit(container(X), y > 0)
+    assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-6)
+
+
+def test_objective_is_that_of_linear_svc_on_the_features(sphere):
+    X, y, _ = sphere
+    signs = np.where(y > 0, 1.0, -1.0)[:, None]
+    model = LASNClassifier(40, random_state=0, dtype="float64").fit(X, y > 0)
+    F = features_of(model, X)
+    liblinear = LinearSVC(C=10.0, dual=False, intercept_scaling=1.0, tol=1e-6, max_iter=10_000)
+    liblinear.fit(F, y > 0)
+    ours, theirs = (
+        certificate(F, signs, fitted.coef_, fitted.intercept_, 10.0, SquaredHinge()).value[0]
+        for fitted in (model, liblinear)
+    )
+    assert ours <= theirs * (1.0 + 1e-3)
+
+
+def test_float32_features_reach_the_default_tolerance(sphere):
+    X, y, _ = sphere
+    model = LASNClassifier(40, dtype="float32", random_state=0).fit(X, y > 0)
+    assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-3)
+
+
+def test_weights_are_repetitions(sphere):
+    X, y, _ = sphere
+    weight = np.random.RandomState(1).randint(0, 3, size=N_ROWS)
+    estimator = LASNClassifier(landmarks=X[:40], tol=1e-7, dtype="float64")
+    weighted = estimator.fit(X, y > 0, sample_weight=weight).decision_function(X)
+    estimator.fit(np.repeat(X, weight, axis=0), np.repeat(y > 0, weight))
+    np.testing.assert_allclose(estimator.decision_function(X), weighted, atol=1e-3)
+
+
+def test_sorted_rows_change_nothing(sphere):
+    X, y, _ = sphere
+    order = np.argsort(y, kind="stable")
+    estimator = LASNClassifier(landmarks=X[:40], tol=1e-7, dtype="float64", random_state=0)
+    expected = estimator.fit(X, y > 0).decision_function(X)
+    found = estimator.fit(X[order], y[order] > 0).decision_function(X)
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+
+
+def test_a_rare_class_is_found(sphere):
+    X, _, length = sphere
+    rare = length > np.sort(length)[-21]
+    model = LASNClassifier(40, class_weight="balanced", tol=1e-6, random_state=0).fit(X, rare)
+    assert np.count_nonzero(rare) == 20
+    assert model.predict(X[rare]).all()
+
+
+def test_same_seed_gives_the_same_model(sphere):
+    X, y, _ = sphere
+    coefs = [LASNClassifier(40, random_state=3).fit(X, y).dual_coef_ for _ in range(2)]
+    np.testing.assert_array_equal(coefs[0], coefs[1])
