@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_limits
 
-from lasn.blocks import MemoryBlocks
+from lasn.blocks import ChosenRows, MemoryBlocks, Workspace
 from lasn.kernels import Kernel
 
 
@@ -20,6 +21,7 @@ def columns(rows):
 @pytest.fixture(autouse=True)
 def blocks_of_ten_rows(monkeypatch):
     monkeypatch.setattr("lasn.blocks._BLOCK_BYTES", 10 * 8 * 8)
+    monkeypatch.setattr("lasn.blocks._ROWS_PER_COLUMN", 0)
 
 
 def _read(block):
@@ -40,17 +42,18 @@ def test_states_come_back_in_order_and_go_in_again(rows, columns):
     np.testing.assert_array_equal(np.concatenate(states), np.arange(100) + 1.0)
 
 
-def test_features_that_fit_are_kept_from_the_second_reading_on(rows, columns):
-    blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30)
+def test_features_read_once_are_kept_from_the_second_reading_on(rows, columns):
+    blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30, once=True)
     for _ in range(5):
         blocks.run(_read)
     assert blocks.work.rows_read == 500
     assert blocks.work.rows_computed == 200
 
 
-def test_features_that_are_dear_are_computed_once(rows):
-    columns = Kernel("laplacian", gamma=0.5).against(rows[:8])
-    blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30)
+@pytest.mark.parametrize(("kernel", "once"), [("rbf", False), ("laplacian", True)])
+def test_features_that_are_dear_or_read_often_are_computed_once(rows, kernel, once):
+    columns = Kernel(kernel, gamma=0.5).against(rows[:8])
+    blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30, once=once)
     for _ in range(3):
         blocks.run(_read)
     assert blocks.work.rows_computed == 100
@@ -63,7 +66,7 @@ def test_features_that_do_not_fit_are_computed_again(rows, columns):
         _, (total,) = blocks.run(_read)
     kept = 10 * sum(block.kept is not None for block in blocks.blocks)
     assert 0 < kept < 100
-    assert blocks.work.rows_computed == 2 * kept + 3 * (100 - kept)
+    assert blocks.work.rows_computed == kept + 3 * (100 - kept)
     np.testing.assert_allclose(total, columns.matrix(rows).sum(axis=0))
 
 
@@ -89,3 +92,40 @@ def test_linear_features_are_the_rows_themselves(rows):
     blocks = MemoryBlocks(rows, None, np.float64, 1 << 30)
     assert blocks.n_columns == 3
     np.testing.assert_array_equal(blocks.blocks[0].matrix(), rows[: blocks.blocks[0].n_rows])
+
+
+def test_memory_is_handed_on():
+    workspace = Workspace()
+    first = workspace.take(10, 3, np.dtype(np.float64))
+    other = workspace.take(10, 3, np.dtype(np.float64))
+    assert not np.shares_memory(first, other)
+    workspace.take_back()
+    smaller = workspace.take(5, 3, np.dtype(np.float32))
+    assert np.shares_memory(smaller, first) or np.shares_memory(smaller, other)
+
+
+def test_chosen_rows_of_chosen_rows(rows):
+    chosen = ChosenRows(ChosenRows(rows, np.array([5, 6, 7, 8])), np.array([1, 3]))
+    assert chosen.shape == (2, 3)
+    np.testing.assert_array_equal(chosen[:2], rows[[6, 8]])
+
+
+def test_threads_change_nothing_but_rounding(rows, columns):
+    totals = []
+    for threads in (1, 2, 3):
+        with threadpool_limits(threads, user_api="blas"):
+            blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30)
+            states, (total,) = blocks.run(
+                lambda block: (block.matrix().copy(), (block.matrix().sum(axis=0),))
+            )
+            totals.append(total)
+            np.testing.assert_allclose(np.vstack(states), columns.matrix(rows))
+    np.testing.assert_allclose(totals[1:], [totals[0]] * 2, rtol=1e-13)
+
+
+def test_an_error_in_a_thread_is_raised(rows, columns):
+    def fail(block):
+        raise ZeroDivisionError("in a block")
+
+    with pytest.raises(ZeroDivisionError, match="in a block"):
+        MemoryBlocks(rows, columns, np.float64, 1 << 30).run(fail)

@@ -86,6 +86,20 @@ class BlockSource(Protocol):
         """Run a task on every block: one state a block, and the sums over the blocks."""
 
 
+class ChosenRows:
+    """Some rows of X, copied block by block when they are wanted."""
+
+    def __init__(self, X: Any, rows: np.ndarray):
+        nested = isinstance(X, ChosenRows)
+        self.X: Any = X.X if nested else X
+        self.rows: np.ndarray = X.rows[rows] if nested else rows
+        self.shape = (len(rows), X.shape[1])
+        self.dtype = X.dtype
+
+    def __getitem__(self, part):
+        return self.X[self.rows[part]]
+
+
 class Workspace:
     """Memory that the stages of a fit hand on to each other.
 
@@ -161,7 +175,7 @@ class MemoryBlocks:
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)
         self.blocks = [
-            _MemoryBlock(X[rows], columns, self, keep=index < n_kept, spare_bytes=spare)
+            _MemoryBlock(X, rows, columns, self, keep=index < n_kept, spare_bytes=spare)
             for index, rows in enumerate(self.slices)
         ]
 
@@ -218,13 +232,26 @@ class _MemoryBlock:
     They are kept where the budget allows, from the first reading or from the second on.
     """
 
-    def __init__(self, X, columns: KernelColumns | None, source, keep: bool, spare_bytes: int):
-        self.X, self.columns, self.source = X, columns, source
-        self.n_rows, self.n_columns, self.dtype = X.shape[0], source.n_columns, source.dtype
+    def __init__(
+        self,
+        X,
+        rows: slice,
+        columns: KernelColumns | None,
+        source: MemoryBlocks,
+        keep: bool,
+        spare_bytes: int,
+    ):
+        self.source_rows, self.rows, self.columns, self.source = X, rows, columns, source
+        self.n_rows = rows.stop - rows.start
+        self.n_columns, self.dtype = source.n_columns, source.dtype
         self.keep, self.spare_bytes, self.row_bytes = keep, spare_bytes, source.row_bytes
         self.kept: Any = None
         self.copies: np.ndarray | None = None
         self.times_read = 0
+
+    @property
+    def X(self):
+        return self.source_rows[self.rows]
 
     @property
     def is_kept(self):

@@ -29,6 +29,8 @@ from lasn.parameters import check_parameters, landmarks_rule
 
 # The eigenvalues under which the paper drops directions.
 PAPER_CUTOFF = 1e-6
+# Relative to the largest, what float64 features are cut at.
+_SMALLEST_EIGENVALUE = 1e-10
 # From this many landmarks on, a Cholesky factor is worth its shift.
 _CHOLESKY_FROM = 256
 
@@ -65,10 +67,11 @@ def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.n
             pass  # not positive semidefinite: its spectrum must be cut
         else:
             inverse, _ = lapack.dtrtri(factor, lower=1)
-            return np.ascontiguousarray(inverse.T)
+            return np.ascontiguousarray(inverse.T, dtype=dtype)
     values, vectors = eigh(K_ll, check_finite=False)
     if cutoff == "auto":
-        cutoff = max(precision, len(K_ll) * np.finfo(np.float64).eps) * max(values[-1], 0.0)
+        # A direction is divided by the root of its eigenvalue: rounding in it grows as much.
+        cutoff = max(precision, _SMALLEST_EIGENVALUE) * max(values[-1], 0.0)
     kept = values > cutoff
     if not kept.any():
         raise ValueError(
@@ -77,7 +80,7 @@ def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.n
             "other kernel parameters (coef0, gamma), or another kernel."
         )
     # Largest eigenvalue first, as in the paper.
-    return (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1]
+    return np.ascontiguousarray((vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1], dtype=dtype)
 
 
 def exact_map(kernel: Kernel, X_train, X_test) -> tuple[np.ndarray, np.ndarray]:

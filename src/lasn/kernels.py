@@ -169,7 +169,8 @@ class KernelColumns:
 
     def is_cheap(self, X) -> bool:
         """Whether computing a value again costs no more than a few readings of it from memory."""
-        n_products = X.nnz / max(1, X.shape[0]) if sp.issparse(X) else X.shape[1]
+        sparse = X[:1000] if sp.issparse(X[:1]) else None
+        n_products = X.shape[1] if sparse is None else sparse.nnz / max(1, sparse.shape[0])
         return self.products_only and n_products <= _CHEAP_PRODUCTS
 
     def rows_per_slice(self) -> int:

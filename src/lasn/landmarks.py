@@ -33,6 +33,9 @@ from lasn.caller import warn_caller
 
 MAX_KMEANS_ROWS = 20_000
 _LLOYD_STEPS = 5
+# Within a class, this many rows for each centre place it well enough.
+_ROWS_PER_CENTRE = 10
+_FEWEST_ROWS = 1000
 # Centres of sparse data are dense: above this many features they are not made.
 _MAX_CENTRE_FEATURES = 4096
 _PROJECTED_FEATURES = 128
@@ -98,7 +101,7 @@ def choose_landmarks(
         groups = np.zeros(n_rows, dtype=int)
     if method == "uniform":
         return X[np.sort(rng.choice(n_rows, size=k, replace=False, p=weight / weight.sum()))]
-    sample = _sample(n_rows, rng)
+    sample = _sample(np.arange(n_rows), MAX_KMEANS_ROWS, rng)
     if method != "boundary" or active_rows is None:
         return _kmeans_by_group(X, sample, k, groups, weight, rng)
     first = _kmeans_by_group(X, sample, (k + 1) // 2, groups, weight, rng)
@@ -131,21 +134,24 @@ def target_bins(y: np.ndarray, n_bins: int = 4) -> np.ndarray:
     return np.searchsorted(edges, target, side="right")
 
 
-def _sample(n_rows: int, rng) -> np.ndarray:
-    if n_rows <= MAX_KMEANS_ROWS:
-        return np.arange(n_rows)
-    return np.sort(rng.permutation(n_rows)[:MAX_KMEANS_ROWS])
+def _sample(rows: np.ndarray, size: int, rng) -> np.ndarray:
+    """At most ``size`` of the rows, in order."""
+    if len(rows) <= size:
+        return rows
+    return rows[np.sort(rng.permutation(len(rows))[:size])]
 
 
 def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
     """k landmarks from the given rows, in equal shares for each group among them."""
     labels = groups[rows]
     names, counts = np.unique(labels, return_counts=True)
-    parts = [
-        _short_kmeans(X[rows[labels == name]], share, weight[rows[labels == name]], rng)
-        for name, share in zip(names, _equal_shares(k, counts), strict=True)
-        if share > 0
-    ]
+    parts = []
+    for name, share in zip(names, _equal_shares(k, counts), strict=True):
+        members = rows[labels == name]
+        if len(names) > 1:
+            members = _sample(members, max(_FEWEST_ROWS, _ROWS_PER_CENTRE * share), rng)
+        if share > 0:
+            parts.append(_short_kmeans(X[members], share, weight[members], rng))
     return _stack(*parts)
 
 

@@ -126,8 +126,9 @@ class Assembled:
     factor: Any = None
 
     def elsewhere(self) -> Assembled:
-        """The same as seen by another objective."""
-        return replace(self, contents=None)
+        """The same as seen by another objective; for preconditioning, float32 is enough."""
+        triangle, lower = self.factor
+        return replace(self, contents=None, factor=(triangle.astype(np.float32), lower))
 
 
 class Status(str, Enum):
@@ -376,11 +377,11 @@ class _DirectionSolver:
         def precondition(R):
             if not preconditioned:
                 return R
-            solved = [
-                cho_solve(base.factor, R[:, index], check_finite=False)
-                for index, base in enumerate(bases)
-            ]
-            return np.stack(solved, axis=1)
+            S = np.empty_like(R)
+            for index, base in enumerate(bases):
+                residual = R[:, index].astype(base.factor[0].dtype, copy=False)
+                S[:, index] = cho_solve(base.factor, residual, check_finite=False)
+            return S
 
         D, steps = conjugate_gradients(
             curvature.product, -gradient, forcing, self.options.max_cg_iter, precondition

@@ -85,8 +85,7 @@ class RegularizedLoss:
         costs: np.ndarray,
     ):
         self.blocks = blocks
-        self.mapping = mapping
-        self.feature_mapping = None if mapping is None else mapping.astype(blocks.dtype, copy=False)
+        self.mapping = None if mapping is None else mapping.astype(blocks.dtype, copy=False)
         self.loss = loss
         self.precision = float(np.finfo(blocks.dtype).eps)
         self.n_problems = targets.shape[1]
@@ -136,13 +135,13 @@ class RegularizedLoss:
 
     def _scores(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(M w, b): what rows of K are multiplied with to get scores."""
-        coef = W[:-1] if self.mapping is None else self.mapping @ W[:-1]
-        return coef.astype(self.blocks.dtype, copy=False), W[-1]
+        coef = W[:-1].astype(self.blocks.dtype, copy=False)
+        return coef if self.mapping is None else self.mapping @ coef, W[-1]
 
     def _pull_back(self, products: np.ndarray, total: np.ndarray) -> np.ndarray:
         """The transpose of ``_scores``: (M^T K^T u, sum u)."""
         if self.mapping is not None:
-            products = self.mapping.T @ products
+            products = self.mapping.T @ products.astype(self.mapping.dtype, copy=False)
         return np.vstack([products, total])
 
     def _point(self, W, columns, predictions, sums) -> LossPoint:
@@ -245,7 +244,7 @@ class LossCurvature:
         contents = self._contents(column)
         before = [None] * len(contents) if base is None else base.contents
         _, (gram, border, corner) = objective.blocks.run(
-            _assemble, contents, before, shared=(objective.feature_mapping,)
+            _assemble, contents, before, shared=(objective.mapping,)
         )
         V = np.empty((objective.n_variables, objective.n_variables))
         V[:-1, :-1] = gram

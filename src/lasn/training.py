@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lasn.blocks import MemoryBlocks, Workspace
+from lasn.blocks import ChosenRows, MemoryBlocks, Workspace
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
@@ -28,6 +28,7 @@ from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
+from lasn.threads import serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
@@ -68,7 +69,7 @@ class Problem:
         kept = self.sample_weight[rows]
         return replace(
             self,
-            X=self.X[rows],
+            X=ChosenRows(self.X, rows),
             targets=self.targets[rows],
             sample_weight=kept,
             groups=self.groups[rows],
@@ -120,6 +121,7 @@ def scores(X, kernel: Kernel, landmarks, beta, intercept, dtype) -> np.ndarray:
     return kernel.against(landmarks, dtype).times(X, beta) + intercept
 
 
+@serial_products()  # blocks of rows have the threads
 def train(
     problem: Problem,
     *,
@@ -304,11 +306,15 @@ def _cheap(problem: Problem, model: Model) -> bool:
 
 def _near_rows(problem: Problem, model: Model) -> np.ndarray | None:
     """Positions of the rows that are active or near it; None where those are most of all."""
-    scores = model.scores(problem.X)
+
+    def near(part: Problem, margin: float) -> np.ndarray:
+        rests = part.loss.rests(part.targets, model.scores(part.X), margin)
+        return np.flatnonzero(~rests.all(axis=1))
+
+    some = problem.sample(np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY))
     for margin in _MARGINS:
-        near = ~problem.loss.rests(problem.targets, scores, margin).all(axis=1)
-        if np.count_nonzero(near) <= _FEW * problem.n_rows:
-            return np.flatnonzero(near)
+        if len(near(some, margin)) <= _FEW * some.n_rows:
+            return near(problem, margin)
     return None
 
 
@@ -339,7 +345,7 @@ def _without_zero_weights(problem: Problem) -> Problem:
     if present.all():
         return problem
     kept = np.flatnonzero(present)
-    return replace(problem.sample(kept), C=problem.C)
+    return replace(problem.sample(kept), X=problem.X[kept], C=problem.C)
 
 
 def _resolve_dtype(dtype: str, n_values: int) -> np.dtype:
