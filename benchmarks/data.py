@@ -50,7 +50,8 @@ SOURCES = {
     "a9a": Source("a9a", "a9a.t", dense=False),
     "w8a": Source("w8a", "w8a.t", dense=False),
     "ijcnn1": Source("ijcnn1", "ijcnn1.t"),
-    "mushrooms": Source("mushrooms", 0.4, tail=True, dense=False),  # the paper's split
+    "mushrooms": Source("mushrooms", 0.4, dense=False),
+    "mushrooms-first": Source("mushrooms", 0.4, tail=True, dense=False),  # the paper's split
     "letter": Source("letter.scale", "letter.scale.t"),
     "satimage": Source("satimage.scale", "satimage.scale.t"),
     "mnist": Source("mnist", "mnist.t", divide_by=255.0, dense=False),

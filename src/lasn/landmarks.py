@@ -11,8 +11,9 @@ method         landmarks
 "uniform"      rows drawn without replacement
 ============== ===========================================================================
 
-k-means looks at no more than 20 000 rows and takes a few Lloyd steps, as in the paper. It takes
-them at random where the paper takes the first ones, since files are often sorted by class.
+k-means looks at no more than 20 000 rows and takes a few Lloyd steps, as in the paper. For "kmeans"
+these are the first rows, as there (shuffle data that is sorted); for the others they are drawn at
+random, in equal shares for each class, so that rare classes are seen.
 
 Sparse rows of high dimension get sparse landmarks: k-means runs on a random projection of
 them, and the rows nearest to its centres are taken instead of the centres.
@@ -32,10 +33,10 @@ from sklearn.utils import check_array
 from lasn.caller import warn_caller
 
 MAX_KMEANS_ROWS = 20_000
-_LLOYD_STEPS = 5
+_LLOYD_STEPS = 10
 # Within a class, this many rows for each centre place it well enough.
-_ROWS_PER_CENTRE = 10
-_FEWEST_ROWS = 1000
+_ROWS_PER_CENTRE = 40
+_FEWEST_ROWS = 3000
 # Centres of sparse data are dense: above this many features they are not made.
 _MAX_CENTRE_FEATURES = 4096
 _PROJECTED_FEATURES = 128
@@ -101,7 +102,10 @@ def choose_landmarks(
         groups = np.zeros(n_rows, dtype=int)
     if method == "uniform":
         return X[np.sort(rng.choice(n_rows, size=k, replace=False, p=weight / weight.sum()))]
-    sample = _sample(np.arange(n_rows), MAX_KMEANS_ROWS, rng)
+    if method == "kmeans":
+        sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
+    else:
+        sample = _sample_by_group(groups, MAX_KMEANS_ROWS, rng)
     if method != "boundary" or active_rows is None:
         return _kmeans_by_group(X, sample, k, groups, weight, rng)
     first = _kmeans_by_group(X, sample, (k + 1) // 2, groups, weight, rng)
@@ -132,6 +136,17 @@ def target_bins(y: np.ndarray, n_bins: int = 4) -> np.ndarray:
     target = y[:, 0]
     edges = np.quantile(target, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
     return np.searchsorted(edges, target, side="right")
+
+
+def _sample_by_group(groups: np.ndarray, size: int, rng) -> np.ndarray:
+    """At most ``size`` rows, in equal shares for each group, so that rare ones are seen."""
+    names, counts = np.unique(groups, return_counts=True)
+    shares = _equal_shares(size, counts)
+    parts = [
+        _sample(np.flatnonzero(groups == name), share, rng)
+        for name, share in zip(names, shares, strict=True)
+    ]
+    return np.sort(np.concatenate(parts))
 
 
 def _sample(rows: np.ndarray, size: int, rng) -> np.ndarray:

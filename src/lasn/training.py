@@ -65,15 +65,22 @@ class Problem:
         return self.X.shape[0]
 
     def sample(self, rows: np.ndarray) -> Problem:
-        """The problem on some of the rows, with C raised so that its solution is about the same."""
-        kept = self.sample_weight[rows]
+        """The problem on some of the rows, weighted so that each group counts as in the whole."""
+        weight, groups = self.sample_weight[rows], self.groups[rows]
+        size = int(self.groups.max()) + 1
+        whole = np.bincount(self.groups, self.sample_weight, size)
+        part = np.bincount(groups, weight, size)
+        scale = np.divide(whole, part, out=np.zeros(size), where=part > 0.0)
+        return replace(self.only(rows), sample_weight=weight * scale[groups])
+
+    def only(self, rows: np.ndarray) -> Problem:
+        """The problem on some of the rows, as if there were no others."""
         return replace(
             self,
             X=ChosenRows(self.X, rows),
             targets=self.targets[rows],
-            sample_weight=kept,
+            sample_weight=self.sample_weight[rows],
             groups=self.groups[rows],
-            C=self.C * float(self.sample_weight.sum() / kept.sum()),
         )
 
 
@@ -287,7 +294,7 @@ def _solve(
             near = _near_rows(problem, replace(model, W=start.W))
             if near is None:
                 break
-            result = over(replace(problem.sample(near), C=problem.C), options)
+            result = over(problem.only(near), options)
             if Status.INTERRUPTED in result.status:
                 return replace(result, history=history)
             start = NewtonStart(result.W, result.value, _elsewhere(result))
@@ -311,7 +318,7 @@ def _near_rows(problem: Problem, model: Model) -> np.ndarray | None:
         rests = part.loss.rests(part.targets, model.scores(part.X), margin)
         return np.flatnonzero(~rests.all(axis=1))
 
-    some = problem.sample(np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY))
+    some = problem.only(np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY))
     for margin in _MARGINS:
         if len(near(some, margin)) <= _FEW * some.n_rows:
             return near(problem, margin)
@@ -345,7 +352,7 @@ def _without_zero_weights(problem: Problem) -> Problem:
     if present.all():
         return problem
     kept = np.flatnonzero(present)
-    return replace(problem.sample(kept), X=problem.X[kept], C=problem.C)
+    return replace(problem.only(kept), X=problem.X[kept])
 
 
 def _resolve_dtype(dtype: str, n_values: int) -> np.dtype:
