@@ -270,7 +270,7 @@ def _solve(
 
     Where kernel values are cheap enough to be computed a few times rather than kept, the rows that
     are active, or near it, are solved first. Mostly all that is left then is to confirm the answer
-    in one pass over all rows. The history holds the iterations of both.
+    in one pass over all rows (a rough fit does without). The history holds the iterations of both.
     """
     history: list[dict] = []
     began = perf_counter()
@@ -295,7 +295,7 @@ def _solve(
             if near is None:
                 break
             result = over(problem.only(near), options)
-            if Status.INTERRUPTED in result.status:
+            if newton is _ROUGH or Status.INTERRUPTED in result.status:
                 return replace(result, history=history)
             start = NewtonStart(result.W, result.value, _elsewhere(result))
     result = over(problem, newton)
