@@ -82,6 +82,14 @@ class _Curvature:
     def assemble(self, column, base):
         return Assembled(self._matrix(column), None)
 
+    @property
+    def mean_assembly_cost(self):
+        return 1.0
+
+    def assemble_mean(self):
+        matrices = [self._matrix(index) for index in range(len(self.point.columns))]
+        return Assembled(np.mean(matrices, axis=0), None)
+
 
 class LogCosh:
     """f_c(w) = 1/2 |w|^2 + a_c sum log cosh(B w - s_c): smooth, strongly convex, c problems."""

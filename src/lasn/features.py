@@ -29,8 +29,12 @@ from lasn.parameters import check_parameters, landmarks_rule
 
 # The eigenvalues under which the paper drops directions.
 PAPER_CUTOFF = 1e-6
-# Relative to the largest, what float64 features are cut at.
-_SMALLEST_EIGENVALUE = 1e-10
+# Smallest eigenvalues that are kept, relative to the largest: a direction is divided by the root of
+# its eigenvalue, and rounding in it grows as much.
+_SMALLEST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-10}
+# The shift of a Cholesky factor, relative to the largest eigenvalue. It only dampens directions,
+# and float32 features bear more than their own rounding where w is small.
+_CHOLESKY_SHIFT = 1e-9
 # From this many landmarks on, a Cholesky factor is worth its shift.
 _CHOLESKY_FROM = 256
 
@@ -57,11 +61,10 @@ def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.n
     >>> M.shape, np.allclose(K @ M @ M.T @ K, K)
     ((2, 1), True)
     """
-    precision = float(np.finfo(dtype).eps)
-    if cutoff == "auto" and precision > 1e-10 and len(K_ll) >= _CHOLESKY_FROM:
+    if cutoff == "auto" and dtype == np.float32 and len(K_ll) >= _CHOLESKY_FROM:
         largest = np.abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
         try:
-            shifted = K_ll + precision * largest * np.eye(len(K_ll))
+            shifted = K_ll + _CHOLESKY_SHIFT * largest * np.eye(len(K_ll))
             factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
@@ -70,8 +73,7 @@ def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.n
             return np.ascontiguousarray(inverse.T, dtype=dtype)
     values, vectors = eigh(K_ll, check_finite=False)
     if cutoff == "auto":
-        # A direction is divided by the root of its eigenvalue: rounding in it grows as much.
-        cutoff = max(precision, _SMALLEST_EIGENVALUE) * max(values[-1], 0.0)
+        cutoff = _SMALLEST_EIGENVALUE[np.dtype(dtype)] * max(values[-1], 0.0)
     kept = values > cutoff
     if not kept.any():
         raise ValueError(

@@ -112,6 +112,13 @@ class Curvature(Protocol):
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
 
+    @property
+    def mean_assembly_cost(self) -> float:
+        """What :meth:`assemble_mean` costs."""
+
+    def assemble_mean(self) -> Assembled:
+        """The mean of V_c over the columns, for preconditioning."""
+
 
 @dataclass
 class Assembled:
@@ -222,10 +229,11 @@ class NewtonResult:
 
 # How many conjugate gradient steps to expect before any have been seen, alone and preconditioned.
 _PLAIN_STEPS = 100
-_PRECONDITIONED_STEPS = 15
+_PREPARED_STEPS = 15
 # Triangular solves wait for memory: what one of their operations costs, in operations of a
-# matrix product.
+# matrix product. Factoring is done in float64 on one core.
 _SOLVE_PENALTY = 12.0
+_FACTOR_PENALTY = 6.0
 
 
 def minimize(
@@ -351,55 +359,88 @@ def _first_step(line: Line, slope: np.ndarray, options: NewtonOptions) -> np.nda
 
 
 class _DirectionSolver:
-    """Step 3 of Algorithm 1: V d = -g, by factoring V or by conjugate gradients.
+    """Step 3 of Algorithm 1: V d = -g, in the way that costs least.
 
-    Remembers the last assembled V of each column, to change it or to precondition with it.
+    ========== ================================================================================
+    "factor"   V_c assembled, or changed from the last time, and factored, for each column
+    "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
+               with one factor for all columns, of their mean Hessian
+    "plain"    conjugate gradients alone
+    ========== ================================================================================
     """
 
     def __init__(self, options: NewtonOptions, assembled):
         self.options = options
         self.assembled: list[Assembled | None] = list(assembled)
-        self.expected_steps = {False: _PLAIN_STEPS, True: _PRECONDITIONED_STEPS}
+        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": _PREPARED_STEPS}
 
     def solve(self, curvature, columns, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
         """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column."""
-        bases = [self.assembled[column] for column in columns]
-        preconditioned = all(base is not None for base in bases)
-        if self._direct(curvature, bases, preconditioned, len(gradient)):
+        way = self._choose(curvature, columns, len(gradient))
+        if way == "factor":
             D = np.empty_like(gradient)
             for index, column in enumerate(columns):
-                assembled = curvature.assemble(index, bases[index])
-                assembled.factor = factorize(assembled.matrix)
+                assembled = _factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
                 D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
             return D, np.zeros(len(columns), dtype=int)
-
-        def precondition(R):
-            if not preconditioned:
-                return R
-            S = np.empty_like(R)
-            for index, base in enumerate(bases):
-                residual = R[:, index].astype(base.factor[0].dtype, copy=False)
-                S[:, index] = cho_solve(base.factor, residual, check_finite=False)
-            return S
-
+        if way == "plain":
+            precondition = None
+        else:
+            if not self._known(columns):
+                self.assembled = [_factored(curvature.assemble_mean())] * len(self.assembled)
+            precondition = _preconditioner([self.assembled[column] for column in columns])
         D, steps = conjugate_gradients(
             curvature.product, -gradient, forcing, self.options.max_cg_iter, precondition
         )
-        self.expected_steps[preconditioned] = max(5, int(steps.max()))
+        self.expected_steps[way] = max(5, int(steps.max()))
         return D, steps
 
-    def _direct(self, curvature, bases, preconditioned: bool, n_variables: int) -> bool:
+    def _known(self, columns) -> bool:
+        return all(self.assembled[column] is not None for column in columns)
+
+    def _choose(self, curvature, columns, n_variables: int) -> str:
         if self.options.solver != "auto":
-            return self.options.solver == "newton"
+            return "factor" if self.options.solver == "newton" else "plain"
+        factoring = _FACTOR_PENALTY * n_variables**3 / 3.0
         direct = sum(
-            curvature.assembly_cost(index, base) + n_variables**3 / 3.0
-            for index, base in enumerate(bases)
+            curvature.assembly_cost(index, self.assembled[column]) + factoring
+            for index, column in enumerate(columns)
         )
-        step = curvature.product_cost
-        if preconditioned:
-            step += _SOLVE_PENALTY * 2.0 * n_variables**2 * len(bases)
-        return direct <= self.expected_steps[preconditioned] * step
+        product = curvature.product_cost
+        solves = [id(self.assembled[column]) for column in columns]
+        penalty = _SOLVE_PENALTY * len(set(solves)) / len(solves)
+        solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
+        prepared = self.expected_steps["prepared"] * (product + solve)
+        if not self._known(columns):
+            prepared += curvature.mean_assembly_cost + factoring
+        costs = {
+            "factor": direct,
+            "prepared": prepared,
+            "plain": self.expected_steps["plain"] * product,
+        }
+        return min(costs, key=lambda way: costs[way])
+
+
+def _factored(assembled: Assembled) -> Assembled:
+    return replace(assembled, factor=factorize(assembled.matrix))
+
+
+def _preconditioner(assembled: list) -> Callable[[np.ndarray], np.ndarray]:
+    """Columns that have one factor between them are solved together."""
+    groups: dict[int, list[int]] = {}
+    for index, one in enumerate(assembled):
+        groups.setdefault(id(one), []).append(index)
+
+    def precondition(R):
+        S = np.empty_like(R)
+        for group in groups.values():
+            factor = assembled[group[0]].factor
+            residuals = R[:, group].astype(factor[0].dtype, copy=False)
+            S[:, group] = cho_solve(factor, residuals, check_finite=False)
+        return S
+
+    return precondition
 
 
 def factorize(V: np.ndarray):
@@ -421,7 +462,7 @@ def conjugate_gradients(
     B: np.ndarray,
     forcing: np.ndarray,
     max_iter: int,
-    precondition: Callable[[np.ndarray], np.ndarray] = lambda R: R,
+    precondition: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
 
@@ -438,7 +479,7 @@ def conjugate_gradients(
     """
     X = np.zeros_like(B)
     R = B.copy()
-    S = precondition(R)
+    S = R if precondition is None else precondition(R)
     P = S.copy()
     rs = np.einsum("qc,qc->c", R, S)
     target = forcing * _norms(B)
@@ -452,7 +493,7 @@ def conjugate_gradients(
         alpha = np.divide(rs, curvature, out=np.zeros_like(rs), where=going & (curvature > 0.0))
         X += alpha * P
         R -= alpha * VP
-        S = precondition(R)
+        S = R if precondition is None else precondition(R)
         before, rs = rs, np.einsum("qc,qc->c", R, S)
         P = S + np.divide(rs, before, out=np.zeros_like(rs), where=before > 0.0) * P
         steps += going

@@ -240,8 +240,20 @@ class LossCurvature:
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         if self._count_changes(column, base) >= self.n_active[column]:
             base = None
+        return self._assemble(self._contents(column), base)
+
+    @property
+    def mean_assembly_cost(self) -> float:
+        n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
+        return n_rows * self.objective.row_cost
+
+    def assemble_mean(self) -> Assembled:
+        means, _ = self.objective.blocks.run(_mean, self.weights)
+        return replace(self._assemble(means, None), contents=None)
+
+    def _assemble(self, contents: list[Any], base: Assembled | None) -> Assembled:
+        """I + sum_i v_i x~_i x~_i^T for v, shape (rows,), in each block."""
         objective = self.objective
-        contents = self._contents(column)
         before = [None] * len(contents) if base is None else base.contents
         _, (gram, border, corner) = objective.blocks.run(
             _assemble, contents, before, shared=(objective.mapping,)
@@ -292,6 +304,10 @@ class _ActiveRows:
 
 def _select(block: Block, state, columns):
     return state[:, columns], ()
+
+
+def _mean(block: Block, weights):
+    return weights.mean(axis=1), ()
 
 
 def _step(block: Block, z, dz, t):

@@ -333,7 +333,9 @@ def _embed(coarse: Model, model: Model) -> np.ndarray:
 
 
 def _elsewhere(result: NewtonResult) -> list:
-    return [one and one.elsewhere() for one in result.assembled]
+    """What was assembled, to precondition another problem; what columns share, they share there."""
+    moved = {id(one): one and one.elsewhere() for one in result.assembled}
+    return [moved[id(one)] for one in result.assembled]
 
 
 def _sample_sizes(n_rows: int, smallest: int) -> list[int]:
