@@ -21,7 +21,7 @@ _COLUMNS = "  iteration        value  |g|/|g(0)|  active rows  seconds"
 def main() -> None:
     """Run the demonstration and print what happened."""
     X, y = load_digits(return_X_y=True)
-    _compare("Handwritten digits (ships with scikit-learn)", X, y, n_landmarks=600)
+    _compare("Handwritten digits (ships with scikit-learn)", X, y, n_landmarks=300)
     X, y = make_classification(
         n_samples=40_000,
         n_features=10,
@@ -51,7 +51,10 @@ def _compare(title: str, X, y, n_landmarks: int) -> None:
     print("\n                    fit        predict    test accuracy")
     for name, (fit, predict, accuracy) in (("LASNClassifier", ours), ("sklearn SVC", theirs)):
         print(f"  {name:15s} {fit:7.2f} s  {predict:9.3f} s        {100 * accuracy:6.2f} %")
-    print(f"  {theirs[0] / ours[0]:.1f} times faster to fit")
+    if ours[0] <= theirs[0]:
+        print(f"  LASN fits {theirs[0] / ours[0]:.1f} times faster")
+    else:
+        print(f"  SVC fits {ours[0] / theirs[0]:.1f} times faster: small data is its home")
 
 
 def _evaluate(model, X_train, X_test, y_train, y_test) -> tuple[float, float, float]:
