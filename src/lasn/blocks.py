@@ -171,6 +171,9 @@ class MemoryBlocks:
         self.row_bytes = row_bytes
         wanted = max(_BLOCK_BYTES, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
         size = max(1, min(wanted, max(budget // 8, 1 << 20)) // row_bytes)
+        if self.n_rows > size:  # as many blocks for each thread
+            threads = n_threads()
+            size = -(-self.n_rows // (threads * -(-self.n_rows // (threads * size))))
         starts = range(0, self.n_rows, size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)

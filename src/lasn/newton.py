@@ -165,7 +165,8 @@ class NewtonOptions:
     """Parameters of Algorithm 1, in its notation.
 
     ``solver`` says how V d = -g is solved: ``"newton"`` (V assembled and factored),
-    ``"newton-cg"`` (conjugate gradients) or ``"auto"`` (the cheaper one).
+    ``"newton-cg"`` (conjugate gradients), ``"prepared"`` (those, preconditioned) or ``"auto"`` (the
+    cheapest).
     """
 
     tol: float = 1e-3
@@ -401,7 +402,9 @@ class _DirectionSolver:
 
     def _choose(self, curvature, columns, n_variables: int) -> str:
         if self.options.solver != "auto":
-            return "factor" if self.options.solver == "newton" else "plain"
+            return {"newton": "factor", "newton-cg": "plain"}.get(
+                self.options.solver, self.options.solver
+            )
         factoring = _FACTOR_PENALTY * n_variables**3 / 3.0
         direct = sum(
             curvature.assembly_cost(index, self.assembled[column]) + factoring

@@ -34,8 +34,8 @@ from lasn.threads import serial_products
 _SMALL = 1 << 22
 # A fit that only has to tell which rows are active may stop early.
 _ROUGH = NewtonOptions(tol=1e-2, max_iter=4)
-# One Newton step: all that is wanted is its Hessian.
-_GLANCE = NewtonOptions(max_iter=1)
+# One Newton step: all that is wanted is its Hessian, one for all columns.
+_GLANCE = NewtonOptions(max_iter=1, solver="prepared")
 # Samples of rows that give a start: none of fewer rows than this, each four times the last.
 _MANY = 5000
 _GROWTH = 4
@@ -246,16 +246,27 @@ def _start(
     order = rng.permutation(problem.n_rows)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
-        sample = problem.sample(np.sort(order[: max(_MANY, problem.n_rows // _GROWTH)]))
-        coarse = _rough_fit(sample, model.kernel, few, memory.workspace, rng)
-    start = NewtonStart(_embed(coarse, model))
-    sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
-    for size in sizes or [problem.n_rows // _GROWTH]:
+        size = min(max(_MANY, problem.n_rows // _GROWTH), MAX_KMEANS_ROWS)
         sample = problem.sample(np.sort(order[:size]))
-        result = minimize(_objective(sample, model, memory), start, _ROUGH if sizes else _GLANCE)
-        W = result.W if sizes else start.W
-        start = NewtonStart(W, preconditioners=_elsewhere(result))
+        coarse = _rough_fit(sample, model.kernel, few, memory.workspace, rng)
+    model = replace(model, W=_embed(coarse, model))
+    # A Hessian for preconditioning wants more active rows than it has columns.
+    share = _active_share(problem.only(order[:_MANY]), model)
+    size = int(2.5 * model.W.shape[0] / max(share, 0.01))
+    sample = problem.sample(np.sort(order[: min(max(_MANY, size), problem.n_rows // 2)]))
+    glance = minimize(_objective(sample, model, memory), NewtonStart(model.W), _GLANCE)
+    start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
+    for size in _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS):
+        sample = problem.sample(np.sort(order[:size]))
+        result = minimize(_objective(sample, model, memory), start, _ROUGH)
+        start = NewtonStart(result.W, preconditioners=_elsewhere(result))
     return start
+
+
+def _active_share(problem: Problem, model: Model) -> float:
+    """Which part of the rows is active, the mean over the columns."""
+    _, _, curvature = problem.loss.expand(problem.targets, model.scores(problem.X))
+    return float(np.mean(curvature > 0.0))
 
 
 def _solve(
