@@ -73,8 +73,8 @@ class _Curvature:
     def _matrix(self, index):
         return self.point.objective.h(self.point.W[:, index], self.point.columns[index])
 
-    def product(self, D):
-        return np.stack([self._matrix(i) @ d for i, d in enumerate(D.T)], axis=1)
+    def product(self, D, columns):
+        return np.stack([self._matrix(i) @ d for i, d in zip(columns, D.T, strict=True)], axis=1)
 
     def assembly_cost(self, column, base):
         return 1.0
@@ -242,7 +242,7 @@ def _systems(condition):
 def test_conjugate_gradients_reach_the_forcing_term_of_each_column():
     V, B = _systems(1e3)
     forcing = np.array([0.5, 1e-2, 1e-6, 1e-10])
-    X, steps = conjugate_gradients(lambda P: V @ P, B, forcing, 200)
+    X, steps = conjugate_gradients(lambda P, columns: V @ P, B, forcing, 200)
     residual = np.linalg.norm(V @ X - B, axis=0) / np.linalg.norm(B, axis=0)
     assert np.all(residual <= forcing * (1 + 1e-6))
     assert list(steps) == sorted(steps)
@@ -252,14 +252,28 @@ def test_conjugate_gradients_reach_the_forcing_term_of_each_column():
 def test_an_exact_preconditioner_needs_one_step():
     V, B = _systems(1e6)
     _, steps = conjugate_gradients(
-        lambda P: V @ P, B, np.full(4, 1e-6), 200, lambda R: np.linalg.solve(V, R)
+        lambda P, columns: V @ P, B, np.full(4, 1e-6), 200, lambda R, columns: np.linalg.solve(V, R)
     )
     assert steps.max() <= 2
 
 
+def test_columns_that_are_done_take_no_part_in_products():
+    V, B = _systems(1e3)
+    seen = []
+
+    def product(P, columns):
+        seen.append(len(columns))
+        return V @ P
+
+    _, steps = conjugate_gradients(product, B, np.array([0.9, 0.5, 1e-3, 1e-9]), 200)
+    assert sum(seen) == steps.sum()
+    assert seen[0] == 4
+    assert seen[-1] == 1
+
+
 def test_conjugate_gradients_stop_at_their_limit():
     V, B = _systems(1e12)
-    _, steps = conjugate_gradients(lambda P: V @ P, B, np.full(4, 1e-15), 7)
+    _, steps = conjugate_gradients(lambda P, columns: V @ P, B, np.full(4, 1e-15), 7)
     assert steps.max() == 7
 
 

@@ -70,7 +70,7 @@ def test_hessian_product_by_finite_differences(loss, linear):
     step = 1e-7
     ahead = objective.evaluate(point.W + step * D, ALL).gradient
     behind = objective.evaluate(point.W - step * D, ALL).gradient
-    product = objective.curvature(point).product(D)
+    product = objective.curvature(point).product(D, np.arange(D.shape[1]))
     np.testing.assert_allclose((ahead - behind) / (2 * step), product, rtol=1e-4, atol=1e-4)
 
 
@@ -80,7 +80,7 @@ def test_assembled_hessian_is_the_product(loss, sparse):
     objective = make_objective(loss, linear=sparse, sparse=sparse)
     curvature = objective.curvature(random_point(objective))
     D = np.random.RandomState(2).normal(size=(objective.n_variables, C))
-    product = curvature.product(D)
+    product = curvature.product(D, np.arange(D.shape[1]))
     for column in range(C):
         V = curvature.assemble(column, None).matrix
         np.testing.assert_allclose(V, V.T, atol=1e-10)
@@ -113,7 +113,7 @@ def test_line_is_the_objective_along_a_direction():
         np.testing.assert_allclose(line.point(t).gradient, there.gradient, atol=1e-9)
         first, second = line.slope(t)
         np.testing.assert_allclose(first, (there.gradient * D).sum(axis=0))
-        product = objective.curvature(there).product(D)
+        product = objective.curvature(there).product(D, np.arange(D.shape[1]))
         np.testing.assert_allclose(second, (product * D).sum(axis=0))
 
 
@@ -137,7 +137,8 @@ def test_selected_columns_are_those_columns():
     np.testing.assert_allclose(part.gradient, fresh.gradient)
     D = np.random.RandomState(2).normal(size=part.W.shape)
     np.testing.assert_allclose(
-        objective.curvature(part).product(D), objective.curvature(fresh).product(D)
+        objective.curvature(part).product(D, np.arange(D.shape[1])),
+        objective.curvature(fresh).product(D, np.arange(D.shape[1])),
     )
 
 
@@ -178,8 +179,8 @@ def test_a_hessian_product_reads_active_rows_only(budget):
     assert 0 < n_active < 0.5 * N
     curvature = objective.curvature(point)
     D = np.ones((objective.n_variables, 1))
-    curvature.product(D)  # gathers the rows where memory allows
-    rows, _ = Meter(objective)(lambda: curvature.product(D))
+    curvature.product(D, np.arange(D.shape[1]))  # gathers the rows where memory allows
+    rows, _ = Meter(objective)(lambda: curvature.product(D, np.arange(D.shape[1])))
     assert rows == n_active
     rows, _ = Meter(objective)(lambda: curvature.assemble(0, None))
     assert rows == n_active

@@ -48,6 +48,9 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lasn.caller import warn_caller
 
+# A linear map for each column: (D, columns) to an array of D's shape.
+ColumnMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
 
 class Objective(Protocol):
     """c strongly convex functions of the columns of W, as Newton sees them.
@@ -103,8 +106,8 @@ class Curvature(Protocol):
     def product_cost(self) -> float:
         """What :meth:`product` costs."""
 
-    def product(self, D: np.ndarray) -> np.ndarray:
-        """V_c d_c for each column, shape (q, c): one pass over the active rows."""
+    def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """V_c d_c for the given columns, shape (q, len(columns)): one pass over active rows."""
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
         """What :meth:`assemble` would cost."""
@@ -385,14 +388,14 @@ class _DirectionSolver:
                 self.assembled[column] = assembled
                 D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
             return D, np.zeros(len(columns), dtype=int)
-        if way == "plain":
-            precondition = None
-        else:
+        with_factors = {}
+        if way == "prepared":
             if not self._known(columns):
                 self.assembled = [_factored(curvature.assemble_mean())] * len(self.assembled)
-            precondition = _preconditioner([self.assembled[column] for column in columns])
+            known = [self.assembled[column] for column in columns]
+            with_factors["precondition"] = _preconditioner(known)
         D, steps = conjugate_gradients(
-            curvature.product, -gradient, forcing, self.options.max_cg_iter, precondition
+            curvature.product, -gradient, forcing, self.options.max_cg_iter, **with_factors
         )
         self.expected_steps[way] = max(5, int(steps.max()))
         return D, steps
@@ -429,16 +432,15 @@ def _factored(assembled: Assembled) -> Assembled:
     return replace(assembled, factor=factorize(assembled.matrix))
 
 
-def _preconditioner(assembled: list) -> Callable[[np.ndarray], np.ndarray]:
+def _preconditioner(assembled: list) -> ColumnMap:
     """Columns that have one factor between them are solved together."""
-    groups: dict[int, list[int]] = {}
-    for index, one in enumerate(assembled):
-        groups.setdefault(id(one), []).append(index)
+    owners = np.array([id(one) for one in assembled])
 
-    def precondition(R):
+    def precondition(R, columns):
         S = np.empty_like(R)
-        for group in groups.values():
-            factor = assembled[group[0]].factor
+        for owner in set(owners[columns]):
+            group = np.flatnonzero(owners[columns] == owner)
+            factor = assembled[columns[group[0]]].factor
             residuals = R[:, group].astype(factor[0].dtype, copy=False)
             S[:, group] = cho_solve(factor, residuals, check_finite=False)
         return S
@@ -461,11 +463,11 @@ def factorize(V: np.ndarray):
 
 
 def conjugate_gradients(
-    product: Callable[[np.ndarray], np.ndarray],
+    product: ColumnMap,
     B: np.ndarray,
     forcing: np.ndarray,
     max_iter: int,
-    precondition: Callable[[np.ndarray], np.ndarray] | None = None,
+    precondition: ColumnMap = lambda R, columns: R,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
 
@@ -478,28 +480,30 @@ def conjugate_gradients(
             p = s + (<r, s> / <old r, old s>) p
 
     Every x on the way is a descent direction for f, so stopping early is safe. P is the
-    preconditioner, the identity by default.
+    preconditioner, the identity by default. Columns that are done take no further part.
     """
+    columns = np.arange(B.shape[1])
     X = np.zeros_like(B)
     R = B.copy()
-    S = R if precondition is None else precondition(R)
-    P = S.copy()
-    rs = np.einsum("qc,qc->c", R, S)
+    P = precondition(R, columns)
+    rs = np.einsum("qc,qc->c", R, P)
     target = forcing * _norms(B)
     steps = np.zeros(B.shape[1], dtype=int)
     for _ in range(max_iter):
-        going = _norms(R) > target
-        if not going.any():
+        going = _norms(R) > target[columns]
+        if not going.all():
+            columns, R, P, rs = columns[going], R[:, going], P[:, going], rs[going]
+        if len(columns) == 0:
             break
-        VP = product(P)
+        VP = product(P, columns)
         curvature = np.einsum("qc,qc->c", P, VP)
-        alpha = np.divide(rs, curvature, out=np.zeros_like(rs), where=going & (curvature > 0.0))
-        X += alpha * P
-        R -= alpha * VP
-        S = R if precondition is None else precondition(R)
+        alpha = np.divide(rs, curvature, out=np.zeros_like(rs), where=curvature > 0.0)
+        X[:, columns] += alpha * P
+        R = R - alpha * VP
+        S = precondition(R, columns)
         before, rs = rs, np.einsum("qc,qc->c", R, S)
         P = S + np.divide(rs, before, out=np.zeros_like(rs), where=before > 0.0) * P
-        steps += going
+        steps[columns] += 1
     return X, steps
 
 

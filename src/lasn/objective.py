@@ -225,11 +225,12 @@ class LossCurvature:
         penalty = max(1.5, _PRODUCT_PENALTY / n_columns)
         return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
 
-    def product(self, D: np.ndarray) -> np.ndarray:
+    def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
         objective = self.objective
         if self._active is None:
             self._active, _ = objective.blocks.run(_gather_active, self.weights)
-        _, sums = objective.blocks.run(_hessian_product, self._active, shared=objective._scores(D))
+        shared = (*objective._scores(D), columns)
+        _, sums = objective.blocks.run(_hessian_product, self._active, shared=shared)
         return D + objective._pull_back(*sums)
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
@@ -389,10 +390,13 @@ def _count_changes(block: Block, weights, before):
     return None, (np.count_nonzero(weights != before),)
 
 
-def _hessian_product(block: Block, active: _ActiveRows, coef, bias):
+def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
     K = active.matrix(block)
+    weights = active.weights
+    if len(columns) < weights.shape[1]:
+        weights = weights[:, columns]
     scores = _product(K, coef) + bias
-    return None, _transposed_product(K, active.weights * scores)
+    return None, _transposed_product(K, weights * scores)
 
 
 def _assemble(block: Block, weights, before, mapping):
