@@ -6,6 +6,8 @@ attributes in one place. The maths is elsewhere.
 
 from __future__ import annotations
 
+from weakref import WeakKeyDictionary
+
 import numpy as np
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -15,7 +17,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
-from lasn.kernels import Kernel, resolve_gamma
+from lasn.kernels import Kernel, KernelColumns, resolve_gamma
 from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, Loss, SquaredEpsilonInsensitive
 from lasn.newton import NewtonOptions, warn_unless_converged
@@ -99,9 +101,8 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         beta = np.atleast_2d(self.dual_coef_).T
-        values = scores(
-            X, self._fitted_kernel(), self.landmarks_, beta, self.intercept_, self._dtype
-        ).astype(X.dtype, copy=False)
+        values = scores(X, _fitted_columns(self), beta, self.intercept_)
+        values = values.astype(X.dtype, copy=False)
         return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
 
     def _fitted_kernel(self) -> Kernel:
@@ -134,6 +135,22 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+# What a kernel prepares of its landmarks, for models that predict few rows at a time. It is not an
+# attribute: predicting leaves an estimator, and its pickle, as it is.
+_prepared: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def _fitted_columns(estimator: _LASN) -> KernelColumns | None:
+    if estimator.landmarks_ is None:
+        return None
+    kernel = estimator._fitted_kernel()
+    known, columns = _prepared.get(estimator, (None, None))
+    if known != kernel or columns.landmarks is not estimator.landmarks_:
+        columns = kernel.against(estimator.landmarks_, estimator._dtype)
+        _prepared[estimator] = (kernel, columns)
+    return columns
 
 
 def _equal(before, now) -> bool:

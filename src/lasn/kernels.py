@@ -25,8 +25,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist
-from sklearn.metrics.pairwise import manhattan_distances
 
 from lasn.threads import for_each_slice
 
@@ -308,6 +306,9 @@ class _LaplacianColumns(KernelColumns):
     products_only = False
 
     def _fill(self, rows, out):
+        from scipy.spatial.distance import cdist  # slow to import, and for this kernel alone
+        from sklearn.metrics.pairwise import manhattan_distances
+
         if sp.issparse(rows) or sp.issparse(self.landmarks):
             distances = manhattan_distances(_short_indices(rows), _short_indices(self.landmarks))
         else:

@@ -26,8 +26,6 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.cluster import KMeans
-from sklearn.metrics import pairwise_distances_argmin
 from sklearn.utils import check_array
 
 from lasn.caller import warn_caller
@@ -188,6 +186,9 @@ def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
 
 def _short_kmeans(X, k: int, weight: np.ndarray, rng):
     """Centres of a few Lloyd steps, or the rows nearest to them where X is sparse and wide."""
+    from sklearn.cluster import KMeans  # costs more to import than all of this package
+    from sklearn.metrics import pairwise_distances_argmin
+
     if k >= X.shape[0]:
         return distinct_rows(X)
     wide = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES

@@ -108,7 +108,8 @@ def for_each_slice(n_rows: int, rows_per_slice: int, work: Callable[[slice], Non
             work(slice(start, min(start + rows_per_slice, n_rows)))
 
     n_slices = -(-n_rows // rows_per_slice)
-    run_in_threads([work_on_some] * max(1, min(n_threads(), n_slices)))
+    threads = 1 if n_slices <= 1 else min(n_threads(), n_slices)
+    run_in_threads([work_on_some] * threads)
 
 
 def _pool(size: int) -> ThreadPoolExecutor:

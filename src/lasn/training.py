@@ -22,7 +22,7 @@ import numpy as np
 
 from lasn.blocks import ChosenRows, MemoryBlocks, Workspace
 from lasn.features import mapping_matrix
-from lasn.kernels import Kernel, resolve_kernel_name
+from lasn.kernels import Kernel, KernelColumns, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
 from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
@@ -101,7 +101,10 @@ class Model:
 
     def scores(self, X) -> np.ndarray:
         """Algorithm 3: K_el beta + b, shape (m, c), block by block, F never formed."""
-        return scores(X, self.kernel, self.landmarks, self.beta, self.W[-1], self.dtype)
+        columns = None
+        if self.landmarks is not None:
+            columns = self.kernel.against(self.landmarks, self.dtype)
+        return scores(X, columns, self.beta, self.W[-1])
 
 
 @dataclass(frozen=True)
@@ -121,11 +124,11 @@ class Training:
     seconds: dict[str, float]
 
 
-def scores(X, kernel: Kernel, landmarks, beta, intercept, dtype) -> np.ndarray:
+def scores(X, columns: KernelColumns | None, beta, intercept) -> np.ndarray:
     """K(X, L) beta + b, shape (m, c); X beta + b without landmarks (linear kernel)."""
-    if landmarks is None:
+    if columns is None:
         return np.asarray(X @ beta.astype(X.dtype, copy=False)) + intercept
-    return kernel.against(landmarks, dtype).times(X, beta) + intercept
+    return columns.times(X, beta) + intercept
 
 
 @serial_products()  # blocks of rows have the threads
