@@ -6,13 +6,11 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+from lasn.directions import Assembled, conjugate_gradients, factorize
 from lasn.newton import (
-    Assembled,
     NewtonOptions,
     NewtonStart,
     Status,
-    conjugate_gradients,
-    factorize,
     line_search,
     minimize,
     warn_unless_converged,

@@ -27,7 +27,7 @@ from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
 from lasn.parameters import check_parameters, landmarks_rule
 
-# The eigenvalues under which the paper drops directions.
+# The absolute cut of the paper, for ``eigenvalue_cutoff``.
 PAPER_CUTOFF = 1e-6
 # Smallest eigenvalues that are kept, relative to the largest: a direction is divided by the root of
 # its eigenvalue, and rounding in it grows as much.

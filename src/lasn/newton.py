@@ -37,19 +37,16 @@ Where it differs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from sklearn.exceptions import ConvergenceWarning
 
 from lasn.caller import warn_caller
-
-# A linear map for each column: (D, columns) to an array of D's shape.
-ColumnMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
+from lasn.directions import Assembled, Curvature, DirectionSolver, column_norms
 
 
 class Objective(Protocol):
@@ -97,48 +94,6 @@ class Line(Protocol):
 
     def point(self, t: np.ndarray) -> Point:
         """The point at step lengths t; free where t = 1, one pass otherwise."""
-
-
-class Curvature(Protocol):
-    """V_c, the generalised Hessians at a point. Costs are in operations of a matrix product."""
-
-    @property
-    def product_cost(self) -> float:
-        """What :meth:`product` costs."""
-
-    def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """V_c d_c for the given columns, shape (q, len(columns)): one pass over active rows."""
-
-    def assembly_cost(self, column: int, base: Assembled | None) -> float:
-        """What :meth:`assemble` would cost."""
-
-    def assemble(self, column: int, base: Assembled | None) -> Assembled:
-        """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
-
-    @property
-    def mean_assembly_cost(self) -> float:
-        """What :meth:`assemble_mean` costs."""
-
-    def assemble_mean(self) -> Assembled:
-        """The mean of V_c over the columns, for preconditioning."""
-
-
-@dataclass
-class Assembled:
-    """V_c as a matrix, shape (q, q), and its factor.
-
-    ``contents`` is what it was made from, known to the objective alone. It is None when that was
-    another objective: then V_c serves as a preconditioner only.
-    """
-
-    matrix: np.ndarray
-    contents: Any
-    factor: Any = None
-
-    def elsewhere(self) -> Assembled:
-        """The same as seen by another objective; for preconditioning, float32 is enough."""
-        triangle, lower = self.factor
-        return replace(self, contents=None, factor=(triangle.astype(np.float32), lower))
 
 
 class Status(str, Enum):
@@ -231,15 +186,6 @@ class NewtonResult:
         return record | {"seconds": seconds}
 
 
-# How many conjugate gradient steps to expect before any have been seen, alone and preconditioned.
-_PLAIN_STEPS = 100
-_PREPARED_STEPS = 15
-# Triangular solves wait for memory: what one of their operations costs, in operations of a
-# matrix product. Factoring is done in float64 on one core.
-_SOLVE_PENALTY = 12.0
-_FACTOR_PENALTY = 6.0
-
-
 def minimize(
     objective: Objective,
     start: NewtonStart,
@@ -266,7 +212,9 @@ def minimize(
         n_active=np.zeros(n_problems, dtype=int),
         status=[Status.ITERATION_LIMIT] * n_problems,
     )
-    solver = _DirectionSolver(options, start.preconditioners or [None] * n_problems)
+    solver = DirectionSolver(
+        options.solver, options.max_cg_iter, start.preconditioners or [None] * n_problems
+    )
 
     _write(result, point, reference)
     settled = np.zeros(n_problems, dtype=bool)
@@ -276,7 +224,7 @@ def minimize(
 
     while len(point.columns) and result.n_iter < options.max_iter:
         columns = point.columns
-        norm = _norms(point.gradient)
+        norm = column_norms(point.gradient)
         relative = norm / reference[columns]
         # No use in solving further than the last iteration needs.
         forcing = np.minimum(options.eta0, options.eta1 * relative)
@@ -288,7 +236,7 @@ def minimize(
         t, at_rounding = line_search(line, point.value, slope, options, noisy)
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
-        stuck = at_rounding & ~(_norms(following.gradient) < norm)
+        stuck = at_rounding & ~(column_norms(following.gradient) < norm)
         change = point.value - following.value
         settled[columns] = change <= options.tol * np.abs(following.value)
 
@@ -362,160 +310,11 @@ def _first_step(line: Line, slope: np.ndarray, options: NewtonOptions) -> np.nda
     return t
 
 
-class _DirectionSolver:
-    """Step 3 of Algorithm 1: V d = -g, in the way that costs least.
-
-    ========== ================================================================================
-    "factor"   V_c assembled, or changed from the last time, and factored, for each column
-    "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
-               with one factor for all columns, of their mean Hessian
-    "plain"    conjugate gradients alone
-    ========== ================================================================================
-    """
-
-    def __init__(self, options: NewtonOptions, assembled):
-        self.options = options
-        self.assembled: list[Assembled | None] = list(assembled)
-        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": _PREPARED_STEPS}
-
-    def solve(self, curvature, columns, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
-        """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column."""
-        way = self._choose(curvature, columns, len(gradient))
-        if way == "factor":
-            D = np.empty_like(gradient)
-            for index, column in enumerate(columns):
-                assembled = _factored(curvature.assemble(index, self.assembled[column]))
-                self.assembled[column] = assembled
-                D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
-            return D, np.zeros(len(columns), dtype=int)
-        with_factors = {}
-        if way == "prepared":
-            if not self._known(columns):
-                self.assembled = [_factored(curvature.assemble_mean())] * len(self.assembled)
-            known = [self.assembled[column] for column in columns]
-            with_factors["precondition"] = _preconditioner(known)
-        D, steps = conjugate_gradients(
-            curvature.product, -gradient, forcing, self.options.max_cg_iter, **with_factors
-        )
-        self.expected_steps[way] = max(5, int(steps.max()))
-        return D, steps
-
-    def _known(self, columns) -> bool:
-        return all(self.assembled[column] is not None for column in columns)
-
-    def _choose(self, curvature, columns, n_variables: int) -> str:
-        if self.options.solver != "auto":
-            return {"newton": "factor", "newton-cg": "plain"}.get(
-                self.options.solver, self.options.solver
-            )
-        factoring = _FACTOR_PENALTY * n_variables**3 / 3.0
-        direct = sum(
-            curvature.assembly_cost(index, self.assembled[column]) + factoring
-            for index, column in enumerate(columns)
-        )
-        product = curvature.product_cost
-        solves = [id(self.assembled[column]) for column in columns]
-        penalty = _SOLVE_PENALTY * len(set(solves)) / len(solves)
-        solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
-        prepared = self.expected_steps["prepared"] * (product + solve)
-        if not self._known(columns):
-            prepared += curvature.mean_assembly_cost + factoring
-        costs = {
-            "factor": direct,
-            "prepared": prepared,
-            "plain": self.expected_steps["plain"] * product,
-        }
-        return min(costs, key=lambda way: costs[way])
-
-
-def _factored(assembled: Assembled) -> Assembled:
-    return replace(assembled, factor=factorize(assembled.matrix))
-
-
-def _preconditioner(assembled: list) -> ColumnMap:
-    """Columns that have one factor between them are solved together."""
-    owners = np.array([id(one) for one in assembled])
-
-    def precondition(R, columns):
-        S = np.empty_like(R)
-        for owner in set(owners[columns]):
-            group = np.flatnonzero(owners[columns] == owner)
-            factor = assembled[columns[group[0]]].factor
-            residuals = R[:, group].astype(factor[0].dtype, copy=False)
-            S[:, group] = cho_solve(factor, residuals, check_finite=False)
-        return S
-
-    return precondition
-
-
-def factorize(V: np.ndarray):
-    """Cholesky factor of V; what rounding took from its positive definiteness is added back."""
-    shift = 0.0
-    scale = float(np.max(np.diag(V)))
-    while True:
-        try:
-            return cho_factor(V, lower=True, overwrite_a=False, check_finite=False)
-        except LinAlgError:
-            shift = 10.0 * shift if shift else 1e-12 * scale
-            if not np.isfinite(shift) or shift > scale:
-                raise
-            V = V + shift * np.eye(len(V))
-
-
-def conjugate_gradients(
-    product: ColumnMap,
-    B: np.ndarray,
-    forcing: np.ndarray,
-    max_iter: int,
-    precondition: ColumnMap = lambda R, columns: R,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
-
-    ::
-
-        r = b;  s = P^-1 r;  p = s
-        repeat
-            alpha = <r, s> / <p, V p>
-            x += alpha p;  r -= alpha V p;  s = P^-1 r
-            p = s + (<r, s> / <old r, old s>) p
-
-    Every x on the way is a descent direction for f, so stopping early is safe. P is the
-    preconditioner, the identity by default. Columns that are done take no further part.
-    """
-    columns = np.arange(B.shape[1])
-    X = np.zeros_like(B)
-    R = B.copy()
-    P = precondition(R, columns)
-    rs = np.einsum("qc,qc->c", R, P)
-    target = forcing * _norms(B)
-    steps = np.zeros(B.shape[1], dtype=int)
-    for _ in range(max_iter):
-        going = _norms(R) > target[columns]
-        if not going.all():
-            columns, R, P, rs = columns[going], R[:, going], P[:, going], rs[going]
-        if len(columns) == 0:
-            break
-        VP = product(P, columns)
-        curvature = np.einsum("qc,qc->c", P, VP)
-        alpha = np.divide(rs, curvature, out=np.zeros_like(rs), where=curvature > 0.0)
-        X[:, columns] += alpha * P
-        R = R - alpha * VP
-        S = precondition(R, columns)
-        before, rs = rs, np.einsum("qc,qc->c", R, S)
-        P = S + np.divide(rs, before, out=np.zeros_like(rs), where=before > 0.0) * P
-        steps[columns] += 1
-    return X, steps
-
-
-def _norms(columns: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("qc,qc->c", columns, columns))
-
-
 def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
     result.W[:, point.columns] = point.W
     result.value[point.columns] = point.value
     result.n_active[point.columns] = point.n_active
-    result.gradient_norm[point.columns] = _norms(point.gradient)
+    result.gradient_norm[point.columns] = column_norms(point.gradient)
     result.relative_gradient[point.columns] = (
         result.gradient_norm[point.columns] / reference[point.columns]
     )
@@ -524,7 +323,7 @@ def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
 def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
     relative = result.relative_gradient[point.columns]
     # f - min f <= |g|^2 / 2, since V is never less than the identity.
-    near = 0.5 * _norms(point.gradient) ** 2 <= 0.1 * options.tol * np.abs(point.value)
+    near = 0.5 * column_norms(point.gradient) ** 2 <= 0.1 * options.tol * np.abs(point.value)
     near |= relative <= 1e-3 * options.tol
     done = (relative <= options.tol) & (settled[point.columns] | near)
     return _leave(result, point, done, Status.CONVERGED)

@@ -25,8 +25,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lasn.blocks import Block, BlockSource
+from lasn.directions import Assembled
 from lasn.losses import Loss
-from lasn.newton import Assembled
 
 # Copying the active rows of a block pays when products then skip this share of it.
 _WORTH_SKIPPING = 0.5
