@@ -120,6 +120,7 @@ class Workspace:
                 buffer = min(fitting, key=lambda one: one.nbytes)
                 self.free = [one for one in self.free if one is not buffer]
             else:
+                self.free = []  # too small for this stage: two stages' memory would pass the limit
                 buffer = np.empty(size, dtype=np.uint8)
             self.taken.append(buffer)
         return buffer[:size].view(dtype).reshape(n_rows, n_columns)

@@ -70,10 +70,11 @@ def resident_memory() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def working_memory(limit) -> int:
+def working_memory(limit, reserved: int = 0) -> int:
     """Bytes that may still be taken under ``memory_limit``, which counts the whole process.
 
-    Data that is already loaded and the interpreter itself count towards the limit. What is left
-    is never taken to be less than one small block of rows.
+    Data that is already loaded and the interpreter itself count towards the limit, and so do
+    ``reserved`` bytes that are needed for other things. What is left is never taken to be less than
+    one small block of rows.
     """
-    return max(parse_memory_limit(limit) - resident_memory(), _SMALLEST_BUDGET)
+    return max(parse_memory_limit(limit) - resident_memory() - reserved, _SMALLEST_BUDGET)

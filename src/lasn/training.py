@@ -42,6 +42,8 @@ _GROWTH = 4
 # Rows whose score is further than this from being active rest while the others are solved, if
 # those are few enough.
 _MARGINS = (0.5, 0.25)
+# Matrices of the Hessian's size that a solve holds at once: assembled, factored, summed by threads.
+_HESSIANS = 10
 _FEW = 0.6
 
 
@@ -109,10 +111,11 @@ class Model:
 
 @dataclass(frozen=True)
 class Memory:
-    """How many bytes of features may be kept, and where."""
+    """How many bytes of features may be kept, and where; and what a fit inside this one is told."""
 
     budget: int
     workspace: Workspace
+    limits: dict[str, Any]
 
 
 @dataclass
@@ -151,6 +154,7 @@ def train(
     """Fit the reduced problem; ``start`` is a model whose landmarks and W are taken over."""
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
+    limits = {"memory_limit": memory_limit, "workspace": workspace}
     problem = _without_zero_weights(problem)
     coarse = None
     clock.stage("landmarks")
@@ -163,7 +167,7 @@ def train(
             chosen = start.landmarks
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
-            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, workspace, rng)
+            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
             chosen = check_landmarks(landmarks, problem.X)
         clock.stage("map")
@@ -172,7 +176,8 @@ def train(
         n_variables = mapping.shape[1]
 
     clock.stage("solve")
-    memory = Memory(working_memory(memory_limit), workspace)
+    hessians = 8 * _HESSIANS * (n_variables + 1) ** 2 if mapping is not None else 0
+    memory = Memory(working_memory(memory_limit, hessians), workspace, limits)
     W = np.zeros((n_variables + 1, problem.targets.shape[1]))
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
@@ -184,7 +189,7 @@ def train(
 
 
 def _choose_landmarks(
-    problem: Problem, kernel: Kernel, k: int, method: str, workspace: Workspace, rng
+    problem: Problem, kernel: Kernel, k: int, method: str, limits: dict[str, Any], rng
 ):
     """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
     fitted: list[Model] = []
@@ -194,7 +199,7 @@ def _choose_landmarks(
         sample = problem.sample(rows)
         if isinstance(sample.loss, LogLoss):  # every row is active in it
             sample = replace(sample, loss=SquaredHinge())
-        fitted.append(_rough_fit(sample, kernel, first, workspace, rng))
+        fitted.append(_rough_fit(sample, kernel, first, limits, rng))
         _, _, curvature = sample.loss.expand(sample.targets, fitted[0].scores(sample.X))
         return np.any(curvature > 0.0, axis=1)
 
@@ -210,7 +215,7 @@ def _choose_landmarks(
     return chosen, fitted[0] if fitted else None
 
 
-def _rough_fit(problem: Problem, kernel: Kernel, landmarks, workspace: Workspace, rng) -> Model:
+def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, Any], rng) -> Model:
     return train(
         problem,
         kernel=kernel,
@@ -218,7 +223,7 @@ def _rough_fit(problem: Problem, kernel: Kernel, landmarks, workspace: Workspace
         landmarks=landmarks,
         newton=_ROUGH,
         rng=rng,
-        workspace=workspace,
+        **limits,
     ).model
 
 
@@ -251,7 +256,7 @@ def _start(
         few = model.landmarks[::_GROWTH]
         size = min(max(_MANY, problem.n_rows // _GROWTH), MAX_KMEANS_ROWS)
         sample = problem.sample(np.sort(order[:size]))
-        coarse = _rough_fit(sample, model.kernel, few, memory.workspace, rng)
+        coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
     # A Hessian for preconditioning wants more active rows than it has columns.
     share = _active_share(problem.only(order[:_MANY]), model)
