@@ -4,6 +4,7 @@ import io
 from contextlib import redirect_stderr
 
 import pytest
+from threadpoolctl import threadpool_info
 
 from lasn import LASNClassifier, LASNRegressor
 
@@ -144,3 +145,22 @@ def test_scoring_monitor_of_scikit_learn_follows_a_fit(callback_module, binary):
     scores = [row["accuracy"] for row in log.data if row["task_name"] == "newton-iteration"]
     assert len(scores) == model.n_iter_
     assert scores[-1] == pytest.approx(model.score(X, y))
+
+
+def test_an_interrupt_leaves_no_half_made_model_and_all_threads(binary):
+    X, y = binary
+    calls = []
+
+    def interrupted(rows, landmarks):
+        calls.append(len(rows))
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return rows @ landmarks.T
+
+    threads = [library["num_threads"] for library in threadpool_info()]
+    model = LASNClassifier(20, kernel=interrupted, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert not hasattr(model, "coef_")
+    assert [library["num_threads"] for library in threadpool_info()] == threads
+    assert LASNClassifier(20, random_state=0).fit(X, y).score(X, y) > 0.8

@@ -15,7 +15,15 @@ LOSSES = [SquaredHinge(), LogLoss(), SquaredEpsilonInsensitive(0.3)]
 N, C = 120, 3
 
 
-def make_objective(loss=LOSSES[0], *, budget=1 << 30, linear=False, sparse=False, C_scale=1.0):
+def make_objective(
+    loss=LOSSES[0],
+    *,
+    budget=1 << 30,
+    linear=False,
+    sparse=False,
+    C_scale=1.0,
+    columns_of_targets=slice(None),
+):
     rng = np.random.RandomState(0)
     X = rng.normal(size=(N, 4))
     targets = np.where(0.1 * rng.normal(size=(N, C)) + X[:, :1] > 0, 1.0, -1.0)
@@ -27,7 +35,7 @@ def make_objective(loss=LOSSES[0], *, budget=1 << 30, linear=False, sparse=False
         mapping = mapping_matrix(kernel(landmarks, landmarks))
     rows = sp.csr_matrix(X) if sparse else X
     blocks = MemoryBlocks(rows, columns, np.float64, budget)
-    return RegularizedLoss(blocks, mapping, loss, targets, costs)
+    return RegularizedLoss(blocks, mapping, loss, targets[:, columns_of_targets], costs)
 
 
 def small_blocks(monkeypatch):
@@ -39,7 +47,7 @@ ALL = np.arange(C)
 
 def random_point(objective, seed=1):
     W = 0.3 * np.random.RandomState(seed).normal(size=(objective.n_variables, C))
-    return objective.evaluate(W, ALL)
+    return objective.begin(W)[0]
 
 
 def solve(objective):
@@ -54,8 +62,8 @@ def test_gradient_by_finite_differences(loss, linear):
     step = 1e-6
     for direction in np.eye(objective.n_variables):
         move = step * np.tile(direction[:, None], C)
-        ahead = objective.evaluate(point.W + move, ALL).value
-        behind = objective.evaluate(point.W - move, ALL).value
+        ahead = objective.begin(point.W + move)[0].value
+        behind = objective.begin(point.W - move)[0].value
         np.testing.assert_allclose(
             (ahead - behind) / (2 * step), direction @ point.gradient, rtol=1e-5, atol=1e-5
         )
@@ -68,8 +76,8 @@ def test_hessian_product_by_finite_differences(loss, linear):
     point = random_point(objective)
     D = np.random.RandomState(2).normal(size=point.W.shape)
     step = 1e-7
-    ahead = objective.evaluate(point.W + step * D, ALL).gradient
-    behind = objective.evaluate(point.W - step * D, ALL).gradient
+    ahead = objective.begin(point.W + step * D)[0].gradient
+    behind = objective.begin(point.W - step * D)[0].gradient
     product = objective.curvature(point).product(D, np.arange(D.shape[1]))
     np.testing.assert_allclose((ahead - behind) / (2 * step), product, rtol=1e-4, atol=1e-4)
 
@@ -91,8 +99,8 @@ def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(monkeypatch):
     small_blocks(monkeypatch)
     objective = make_objective()
     solution = solve(objective)
-    before = objective.curvature(objective.evaluate(solution, ALL)).assemble(1, None)
-    near = objective.evaluate(0.9 * solution, ALL)
+    before = objective.curvature(objective.begin(solution)[0]).assemble(1, None)
+    near = objective.begin(0.9 * solution)[0]
     curvature = objective.curvature(near)
     assert 0 < curvature._count_changes(1, before) < near.n_active[1]
     read = objective.blocks.work.rows_read
@@ -107,7 +115,7 @@ def test_line_is_the_objective_along_a_direction():
     D = np.random.RandomState(3).normal(size=point.W.shape)
     line = objective.line(point, D)
     for t in (np.ones(C), np.array([0.5, 0.1, 2.0])):
-        there = objective.evaluate(point.W + t * D, ALL)
+        there = objective.begin(point.W + t * D)[0]
         np.testing.assert_allclose(line.value(t), there.value)
         np.testing.assert_allclose(line.point(t).value, there.value)
         np.testing.assert_allclose(line.point(t).gradient, there.gradient, atol=1e-9)
@@ -132,13 +140,14 @@ def test_selected_columns_are_those_columns():
     objective = make_objective()
     point = random_point(objective)
     part = point.select(np.array([True, False, True]))
-    fresh = objective.evaluate(point.W[:, [0, 2]], np.array([0, 2]))
+    fresh_objective = make_objective(columns_of_targets=[0, 2])
+    fresh, _ = fresh_objective.begin(point.W[:, [0, 2]])
     np.testing.assert_allclose(part.value, fresh.value)
     np.testing.assert_allclose(part.gradient, fresh.gradient)
     D = np.random.RandomState(2).normal(size=part.W.shape)
     np.testing.assert_allclose(
         objective.curvature(part).product(D, np.arange(D.shape[1])),
-        objective.curvature(fresh).product(D, np.arange(D.shape[1])),
+        fresh_objective.curvature(fresh).product(D, np.arange(D.shape[1])),
     )
 
 
@@ -174,7 +183,7 @@ def test_a_gradient_costs_one_pass_and_a_trial_step_none():
 @pytest.mark.parametrize("budget", [1 << 30, 1])
 def test_a_hessian_product_reads_active_rows_only(budget):
     objective = make_objective(budget=budget, C_scale=30.0)
-    point = objective.evaluate(solve(objective), ALL).select(ALL == 1)
+    point = objective.begin(solve(objective))[0].select(ALL == 1)
     n_active = int(point.n_active[0])
     assert 0 < n_active < 0.5 * N
     curvature = objective.curvature(point)

@@ -98,11 +98,6 @@ class RegularizedLoss:
         self._chosen_targets: tuple[bytes, list[Any]] = (b"", [])
         self.costs = blocks.split(costs[:, None])
 
-    def evaluate(self, W: np.ndarray, columns: np.ndarray) -> LossPoint:
-        shared = (*self._scores(W), self.loss)
-        predictions, sums = self._run(_evaluate, columns, shared=shared)
-        return self._point(W, columns, predictions, sums)
-
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
         shared = (*self._scores(W), self.loss)
@@ -315,13 +310,6 @@ def _step(block: Block, z, dz, t):
     return z + t * dz, ()
 
 
-def _evaluate(block: Block, y, cost, coef, bias, loss):
-    """Scores of (coef, bias) and the objective's sums there."""
-    K = block.matrix()
-    z = _product(K, coef) + bias
-    return z, _sums(K, y, cost, z, loss)
-
-
 def _move(block: Block, y, cost, z, coef, bias, loss):
     """The change of z along (coef, bias), and the objective's sums at the full step."""
     K = block.matrix()
@@ -334,7 +322,7 @@ def _gradient(block: Block, y, cost, z, loss):
 
 
 def _begin(block: Block, y, cost, coef, bias, loss):
-    """As ``_evaluate``, with the gradient's sums at zero."""
+    """Scores of (coef, bias), the objective's sums there, and the gradient's sums at zero."""
     K = block.matrix()
     z = _product(K, coef) + bias
     _, slope, _ = loss.expand(y, np.zeros_like(y))
