@@ -67,6 +67,7 @@ class _Line:
 class _Curvature:
     point: _Point
     product_cost: float = 1.0
+    rows_cost: float = np.inf
 
     def _matrix(self, index):
         return self.point.objective.h(self.point.W[:, index], self.point.columns[index])

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_blobs
 
 from lasn.blocks import MemoryBlocks
+from lasn.directions import DirectionSolver
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
@@ -93,6 +95,39 @@ def test_assembled_hessian_is_the_product(loss, sparse):
         V = curvature.assemble(column, None).matrix
         np.testing.assert_allclose(V, V.T, atol=1e-10)
         np.testing.assert_allclose(V @ D[:, column], product[:, column], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_solving_by_rows_is_solving_with_the_hessian(monkeypatch, loss, sparse):
+    small_blocks(monkeypatch)
+    objective = make_objective(loss, linear=sparse, sparse=sparse)
+    curvature = objective.curvature(random_point(objective))
+    B = np.random.RandomState(2).normal(size=(objective.n_variables, C))
+    X = curvature.solve_by_rows(B)
+    for column in ALL:
+        V = curvature.assemble(column, None).matrix
+        np.testing.assert_allclose(V @ X[:, column], B[:, column], atol=1e-10)
+
+
+def test_few_active_rows_are_solved_by_rows():
+    """With more landmarks than active rows, no (q, q) matrix is made."""
+    X, y = make_blobs(400, centers=2, cluster_std=0.5, random_state=0)
+    kernel = Kernel("rbf", gamma=0.1)
+    mapping = mapping_matrix(kernel(X, X))
+    blocks = MemoryBlocks(X, kernel.against(X), np.float64, 1 << 30)
+    targets = np.where(y > 0, 1.0, -1.0)[:, None]
+    objective = RegularizedLoss(blocks, mapping, LOSSES[0], targets, np.ones(400))
+    coarse = minimize(objective, NewtonStart(np.zeros((objective.n_variables, 1))))
+
+    point, _ = objective.begin(2.0 * coarse.W)
+    assert 0 < point.n_active[0] < mapping.shape[1] // 2
+    solver = DirectionSolver("auto", 100, [None])
+    D, steps = solver.solve(objective.curvature(point), point.columns, point.gradient, 1e-8)
+    assert steps[0] == 0
+    assert solver.assembled == [None]
+    residual = objective.curvature(point).product(D, point.columns) + point.gradient
+    np.testing.assert_allclose(residual, 0.0, atol=1e-8)
 
 
 def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(monkeypatch):

@@ -85,6 +85,9 @@ class BlockSource(Protocol):
     ) -> tuple[list[Any], tuple[np.ndarray, ...]]:
         """Run a task on every block: one state a block, and the sums over the blocks."""
 
+    def collect(self, states: list[Any]) -> list[Any]:
+        """Bring states here from where their blocks are; they must be small."""
+
 
 class ChosenRows:
     """Some rows of X, copied block by block when they are wanted."""
@@ -185,6 +188,9 @@ class MemoryBlocks:
 
     def split(self, rows: np.ndarray) -> list[np.ndarray]:
         return [rows[part] for part in self.slices]
+
+    def collect(self, states: list[Any]) -> list[Any]:
+        return states
 
     def buffer(self, n_rows: int) -> np.ndarray:
         """Room for one block that is not kept, for each thread."""

@@ -14,13 +14,15 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-# How many conjugate gradient steps to expect before any have been seen, alone and preconditioned.
+# How many conjugate gradient steps to expect before any have been seen: alone, preconditioned, and
+# preconditioned by one factor for several columns, which suits none of them well.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
+_SHARING_STEPS = 40
 # Triangular solves wait for memory: what one of their operations costs, in operations of a
 # matrix product. Factoring is done in float64 on one core.
 _SOLVE_PENALTY = 12.0
-_FACTOR_PENALTY = 6.0
+FACTOR_PENALTY = 6.0
 # A linear map for each column: (D, columns) to an array of D's shape.
 ColumnMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -48,6 +50,13 @@ class Curvature(Protocol):
     def assemble_mean(self) -> Assembled:
         """The mean of V_c over the columns, for preconditioning."""
 
+    @property
+    def rows_cost(self) -> float:
+        """What :meth:`solve_by_rows` costs."""
+
+    def solve_by_rows(self, B: np.ndarray) -> np.ndarray:
+        """V_c^-1 b_c through a matrix with one row for each active row."""
+
 
 @dataclass
 class Assembled:
@@ -72,6 +81,7 @@ class DirectionSolver:
 
     ========== ================================================================================
     "factor"   V_c assembled, or changed from the last time, and factored, for each column
+    "rows"     a matrix of the active rows' inner products, factored: they may be few
     "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
                with one factor for all columns, of their mean Hessian
     "plain"    conjugate gradients alone
@@ -82,7 +92,9 @@ class DirectionSolver:
         self.solver = solver
         self.max_cg_iter = max_cg_iter
         self.assembled: list[Assembled | None] = list(assembled)
-        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": _PREPARED_STEPS}
+        prepared = _PREPARED_STEPS if len(self.assembled) == 1 else _SHARING_STEPS
+        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared}
+        self.rows_are_exact = True
 
     def solve(self, curvature, columns, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
         """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column."""
@@ -94,6 +106,14 @@ class DirectionSolver:
                 self.assembled[column] = assembled
                 D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
             return D, np.zeros(len(columns), dtype=int)
+        if way == "rows":
+            D = curvature.solve_by_rows(-gradient)
+            residual = curvature.product(D, np.arange(len(columns))) + gradient
+            if np.all(column_norms(residual) <= forcing * column_norms(gradient)):
+                return D, np.zeros(len(columns), dtype=int)
+            # Large kernel values: too much was lost to rounding, and will be again.
+            self.rows_are_exact = False
+            return self.solve(curvature, columns, gradient, forcing)
         with_factors = {}
         if way == "prepared":
             if not self._known(columns):
@@ -112,7 +132,7 @@ class DirectionSolver:
     def _choose(self, curvature, columns, n_variables: int) -> str:
         if self.solver != "auto":
             return {"newton": "factor", "newton-cg": "plain"}.get(self.solver, self.solver)
-        factoring = _FACTOR_PENALTY * n_variables**3 / 3.0
+        factoring = FACTOR_PENALTY * n_variables**3 / 3.0
         direct = sum(
             curvature.assembly_cost(index, self.assembled[column]) + factoring
             for index, column in enumerate(columns)
@@ -126,6 +146,7 @@ class DirectionSolver:
             prepared += curvature.mean_assembly_cost + factoring
         costs = {
             "factor": direct,
+            "rows": curvature.rows_cost if self.rows_are_exact else np.inf,
             "prepared": prepared,
             "plain": self.expected_steps["plain"] * product,
         }

@@ -31,7 +31,7 @@ from sklearn.utils import check_array
 from lasn.caller import warn_caller
 
 MAX_KMEANS_ROWS = 20_000
-_LLOYD_STEPS = 10
+_LLOYD_STEPS = 5
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 40
 _FEWEST_ROWS = 3000

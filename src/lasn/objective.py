@@ -23,10 +23,12 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import cho_solve
 
 from lasn.blocks import Block, BlockSource
-from lasn.directions import Assembled
+from lasn.directions import FACTOR_PENALTY, Assembled, factorize
 from lasn.losses import Loss
+from lasn.threads import for_each_slice
 
 # Copying the active rows of a block pays when products then skip this share of it.
 _WORTH_SKIPPING = 0.5
@@ -247,6 +249,44 @@ class LossCurvature:
         means, _ = self.objective.blocks.run(_mean, self.weights)
         return replace(self._assemble(means, None), contents=None)
 
+    @property
+    def rows_cost(self) -> float:
+        m, objective = self.n_active.astype(float), self.objective
+        mapping = 0.0 if objective.mapping is None else 2.0 * objective.mapping.size
+        factoring = FACTOR_PENALTY * m**3 / 3.0
+        return float(np.sum(m * mapping + m**2 * objective.n_variables + factoring))
+
+    def solve_by_rows(self, B: np.ndarray) -> np.ndarray:
+        """V^-1 b by Woodbury's identity.
+
+        With A the active rows of [F, 1] and v > 0 their weights,
+        (I + A^T v A)^-1 b = b - A^T (diag(1 / v) + A A^T)^-1 A b.
+        """
+        X = np.empty_like(B)
+
+        def solve(index: int) -> None:
+            F, v = self._active_features(index)
+            S = _dense(F @ F.T).astype(np.float64)
+            S += 1.0
+            S[np.diag_indices_from(S)] += 1.0 / v
+            b = B[:, index]
+            u = cho_solve(factorize(S), F @ b[:-1] + b[-1], check_finite=False)
+            X[:-1, index] = b[:-1] - F.T @ u.astype(F.dtype)
+            X[-1, index] = b[-1] - u.sum()
+
+        for_each_slice(B.shape[1], 1, lambda part: solve(part.start))
+        return X
+
+    def _active_features(self, column: int) -> tuple[Any, np.ndarray]:
+        """F, dense or CSR of shape (m, q), and v, shape (m,), of the active rows of all blocks."""
+        blocks = self.objective.blocks
+        parts, _ = blocks.run(
+            _active_features, self._contents(column), shared=(self.objective.mapping,)
+        )
+        F, v = zip(*blocks.collect(parts), strict=True)
+        stack = sp.vstack if sp.issparse(F[0]) else np.concatenate
+        return stack(F), np.concatenate(v)
+
     def _assemble(self, contents: list[Any], base: Assembled | None) -> Assembled:
         """I + sum_i v_i x~_i x~_i^T for v, shape (rows,), in each block."""
         objective = self.objective
@@ -387,6 +427,17 @@ def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
     return None, _transposed_product(K, weights * scores)
 
 
+def _dense(matrix) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def _active_features(block: Block, weights, mapping):
+    """Rows of F with a weight, and their weights."""
+    rows = np.flatnonzero(weights > 0.0)
+    K = block.matrix(rows)
+    return (K if mapping is None else K @ mapping, weights[rows]), ()
+
+
 def _assemble(block: Block, weights, before, mapping):
     """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
 
@@ -407,7 +458,7 @@ def _assemble(block: Block, weights, before, mapping):
         root = np.sqrt(v)[:, None]
         F = F.multiply(root).tocsr() if sp.issparse(F) else F * root
         product = F.T @ F
-        gram = gram + sign * (product.toarray() if sp.issparse(product) else product)
+        gram = gram + sign * _dense(product)
     q = block.n_columns if mapping is None else mapping.shape[1]
     if np.ndim(gram) == 0:
         gram, border = np.zeros((q, q)), np.zeros(q)

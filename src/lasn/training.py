@@ -182,9 +182,10 @@ def train(
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
+        first = replace(model, W=start.W)
     else:
-        known = _start(problem, model, coarse, memory, rng)
-    result = _solve(problem, model, known, newton, memory, on_iteration)
+        known, first = _start(problem, model, coarse, memory, rng)
+    result = _solve(problem, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
@@ -241,8 +242,8 @@ def _objective(
 
 def _start(
     problem: Problem, model: Model, coarse: Model | None, memory: Memory, rng
-) -> NewtonStart:
-    """Where to start: a W, and Hessians to precondition with.
+) -> tuple[NewtonStart, Model]:
+    """Where to start: a W, Hessians to precondition with, and the cheapest model of W's scores.
 
     From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
     *coarse* model, with few of the landmarks, is fitted to a sample of them and gives the first W.
@@ -250,7 +251,7 @@ def _start(
     """
     start = NewtonStart(model.W)
     if model.landmarks is None or problem.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
-        return start
+        return start, model
     order = rng.permutation(problem.n_rows)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
@@ -259,16 +260,18 @@ def _start(
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
     # A Hessian for preconditioning wants more active rows than it has columns.
-    share = _active_share(problem.only(order[:_MANY]), model)
+    share = _active_share(problem.only(order[:_MANY]), coarse)
     size = int(2.5 * model.W.shape[0] / max(share, 0.01))
     sample = problem.sample(np.sort(order[: min(max(_MANY, size), problem.n_rows // 2)]))
     glance = minimize(_objective(sample, model, memory), NewtonStart(model.W), _GLANCE)
     start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
+    first = coarse
     for size in _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS):
         sample = problem.sample(np.sort(order[:size]))
         result = minimize(_objective(sample, model, memory), start, _ROUGH)
         start = NewtonStart(result.W, preconditioners=_elsewhere(result))
-    return start
+        first = replace(model, W=result.W)
+    return start, first
 
 
 def _active_share(problem: Problem, model: Model) -> float:
@@ -281,6 +284,7 @@ def _solve(
     problem: Problem,
     model: Model,
     start: NewtonStart,
+    first: Model,
     newton: NewtonOptions,
     memory: Memory,
     report,
@@ -289,7 +293,8 @@ def _solve(
 
     Where kernel values are cheap enough to be computed a few times rather than kept, the rows that
     are active, or near it, are solved first. Mostly all that is left then is to confirm the answer
-    in one pass over all rows (a rough fit does without). The history holds the iterations of both.
+    in one pass over all rows (a rough fit does without). ``first`` is a model with the scores of
+    the start. The history holds the iterations of both.
     """
     history: list[dict] = []
     began = perf_counter()
@@ -310,13 +315,14 @@ def _solve(
 
     if np.any(start.W) and _cheap(problem, model):
         for options in (_ROUGH, newton):
-            near = _near_rows(problem, replace(model, W=start.W))
+            near = _near_rows(problem, first)
             if near is None:
                 break
             result = over(problem.only(near), options)
             if newton is _ROUGH or Status.INTERRUPTED in result.status:
                 return replace(result, history=history)
             start = NewtonStart(result.W, result.value, _elsewhere(result))
+            first = replace(model, W=result.W)
     result = over(problem, newton)
     if history and not result.history:
         confirmed = result.record(seconds=perf_counter() - began)
