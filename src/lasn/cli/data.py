@@ -52,8 +52,8 @@ exit code is 1 if a file is bad, or if a data set that was named is not there.
 
 example:
   $ lasn data verify a9a
-  ok       /home/me/.cache/lasn/datasets/a9a: SHA-256 of the site's file
-  ok       /home/me/.cache/lasn/datasets/a9a.t: SHA-256 of the site's file
+  ok   /home/me/.cache/lasn/datasets/a9a: SHA-256 of the site's file
+  ok   /home/me/.cache/lasn/datasets/a9a.t: SHA-256 of the site's file
 """
 
 _PATH = """\
@@ -149,17 +149,16 @@ def _verify(arguments: argparse.Namespace) -> int:
 
     wanted = [dataset(name) for name in arguments.names] or datasets().values()
     code = 0
-    for s, file in ((s, file) for s in wanted for file in s.files):
+    for file in (file for s in wanted for file in s.files):
         path = find(file.name)
-        if path is None:
-            if arguments.names:
-                print(f"missing  {file.name}: `lasn data fetch {s.name}` downloads it")
-                code = 1
+        if path is None and not arguments.names:
             continue
         try:
-            print(f"ok       {path}: {check(file, path)}", flush=True)
+            if path is None:
+                raise DatasetError(f"{file.name} is not on this machine")
+            print(f"ok   {path}: {check(file, path)}", flush=True)
         except DatasetError as error:
-            print(f"bad      {error}", flush=True)
+            print(f"bad  {error}", flush=True)
             code = 1
     return code
 

@@ -85,7 +85,7 @@ def download(file: DataFile, folder: Path, base: str | None = None) -> Path:
         check(file, partial)
     except DatasetError as error:
         partial.unlink()
-        raise DatasetError(f"{address} is not the file it should be: {error}") from error
+        raise DatasetError(f"what {address} sends is not kept: {error}") from error
     os.replace(partial, path)
     return path
 
@@ -159,9 +159,11 @@ def _copy(response, out: BinaryIO, bar: Bar, name: str) -> None:
     total = received + int(length) if length is not None else None
     while True:
         try:
-            chunk = response.read(_CHUNK_BYTES)
+            chunk = response.read1(_CHUNK_BYTES)  # what is there, not all of it: slow lines
         except (HTTPException, ConnectionError, TimeoutError) as error:
-            raise _Incomplete(f"after {received} bytes: {error or type(error).__name__}") from error
+            raise _Incomplete(
+                f"after {received} bytes: {str(error) or type(error).__name__}"
+            ) from error
         if not chunk:
             break
         out.write(chunk)

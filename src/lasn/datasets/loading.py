@@ -8,7 +8,6 @@ mushrooms 4874 of 8124. Rows of a file are often sorted, so the first 60 % can d
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Literal, NamedTuple, overload
 
 import numpy as np
@@ -16,8 +15,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from lasn.datasets.download import fetch_file
-from lasn.datasets.folders import DatasetError
-from lasn.datasets.reading import read_rows
+from lasn.datasets.reading import check_rows, read_rows
 from lasn.datasets.registry import DataFile, Dataset, dataset
 
 
@@ -114,11 +112,7 @@ def training_rows(n_rows: int) -> int:
 
 
 def _rows(known: Dataset, file: DataFile, base: str | None) -> tuple[sp.csr_matrix, np.ndarray]:
-    path: Path = fetch_file(file, base)
+    path = fetch_file(file, base)
     X, y = read_rows(path, known.features)
-    if X.shape[0] != file.rows:
-        raise DatasetError(
-            f"{path} has {X.shape[0]} rows; {file.name} has {file.rows}. "
-            "It is damaged or another file: delete it and fetch it again"
-        )
+    check_rows(file, path, X.shape[0])
     return X, y

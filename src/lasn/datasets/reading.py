@@ -83,16 +83,19 @@ def check(file: DataFile, path: Path) -> str:
         return "SHA-256 of a known copy"
     if file.sha256 is not None:
         raise DatasetError(
-            f"{path} has {found.rows} rows and, unpacked, SHA-256 {found.sha256}; {file.name} has "
-            f"{file.rows} and {file.sha256}. It is damaged or another file: delete it and fetch it "
-            "again"
+            f"{path} has {found.rows} rows and SHA-256 {found.sha256} (unpacked), but {file.name} "
+            f"has {file.rows} and {file.sha256}: it is damaged or another file"
         )
-    if found.rows != file.rows:
-        raise DatasetError(
-            f"{path} has {found.rows} rows; {file.name} has {file.rows}. It is damaged or another "
-            "file: delete it and fetch it again"
-        )
+    check_rows(file, path, found.rows)
     return f"{file.rows} rows; its SHA-256 is not known"
+
+
+def check_rows(file: DataFile, path: Path, n_rows: int) -> None:
+    if n_rows != file.rows:
+        raise DatasetError(
+            f"{path} has {n_rows} rows, but {file.name} has {file.rows}: it is damaged or another "
+            "file"
+        )
 
 
 @contextmanager
