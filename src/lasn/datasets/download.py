@@ -168,8 +168,8 @@ def _copy(response, out: BinaryIO, bar: Bar, name: str) -> None:
             break
         out.write(chunk)
         received += len(chunk)
-        of_total = f" of {_megabytes(total)}" if total else ""
-        bar.draw(received / total if total else 0.0, f"{name}  {_megabytes(received)}{of_total}")
+        of_total = f" of {_size(total)}" if total else ""
+        bar.draw(received / total if total else 0.0, f"{name}  {_size(received)}{of_total}")
     if total is not None and received < total:
         raise _Incomplete(f"after {received} of {total} bytes")
 
@@ -182,5 +182,5 @@ def _time_of_change(headers: HTTPMessage) -> float:
         return _UNTOLD
 
 
-def _megabytes(n_bytes: int) -> str:
-    return f"{n_bytes / 1e6:.1f} MB"
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"

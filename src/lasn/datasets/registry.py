@@ -115,7 +115,7 @@ def dataset(name: str) -> Dataset:
     for each in known.values():
         if each.paper_name == name:
             return each
-    close = get_close_matches(name, known, n=3)
+    close = [each for each in known if each.startswith(name)] or get_close_matches(name, known)
     meant = f"did you mean {' or '.join(close)}? " if close else ""
     raise ValueError(f"no data set {name!r}; {meant}`lasn data list` names the {len(known)} known")
 
