@@ -4,7 +4,7 @@
 the site; `lasn data` does the same on the command line.
 """
 
-from lasn.datasets.download import fetch
+from lasn.datasets.download import fetch, fetch_file
 from lasn.datasets.folders import DatasetError, cache_folder, find
 from lasn.datasets.loading import Split, load
 from lasn.datasets.reading import check, read_rows
@@ -20,6 +20,7 @@ __all__ = [
     "dataset",
     "datasets",
     "fetch",
+    "fetch_file",
     "find",
     "load",
     "read_rows",
