@@ -84,6 +84,21 @@ def test_one_that_keeps_breaking_leaves_what_arrived_for_the_next_attempt(server
     assert names_in(cache) == ["iris.scale"]
 
 
+def test_a_server_that_falls_silent_is_asked_again(server, cache, monkeypatch):
+    monkeypatch.setattr("lasn.datasets.download._SILENCE_SECONDS", 0.2)
+    server.pause_after = 5_000
+    with pytest.raises(DatasetError, match="after 15000 bytes: timed out; what arrived is kept"):
+        download(FLOWERS, cache, server.address)
+    assert [wanted for _, wanted, _ in server.requests] == [None, "bytes=5000-", "bytes=10000-"]
+    assert (cache / "iris.scale.part").read_bytes() == IRIS[:15_000]
+
+
+def test_a_folder_can_be_the_mirror(cache, tmp_path):
+    (tmp_path / "multiclass").mkdir()
+    (tmp_path / "multiclass" / "iris.scale").write_bytes(IRIS)
+    assert download(FLOWERS, cache, tmp_path.as_uri()).read_bytes() == IRIS
+
+
 def test_a_server_without_ranges_sends_all_again(server, cache):
     server.ranges = False
     server.cuts = [10_000]
