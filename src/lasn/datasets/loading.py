@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 
 from lasn.datasets.download import fetch_file
+from lasn.datasets.folders import DatasetError
 from lasn.datasets.reading import check_rows, read_rows
 from lasn.datasets.registry import DataFile, Dataset, dataset
 
@@ -114,6 +115,11 @@ def training_rows(n_rows: int) -> int:
 
 def _rows(known: Dataset, file: DataFile, base: str | None) -> tuple[sp.csr_matrix, np.ndarray]:
     path = fetch_file(file, base)
-    X, y = read_rows(path, known.features)
-    check_rows(file, path, X.shape[0])
+    try:
+        X, y = read_rows(path, known.features)
+        check_rows(file, path, X.shape[0])
+    except DatasetError as error:
+        raise DatasetError(
+            f"{error}. Delete it, and `lasn data fetch {known.name}` downloads it anew"
+        ) from error
     return X, y

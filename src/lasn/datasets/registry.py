@@ -7,11 +7,11 @@
     test_address  of the official test file; empty where the site has none
     rows          of the training file, or of all there is
     test_rows     of the official test file
-    features      the largest feature number in either file
+    features      the largest feature number in either file: the width of X
     classes       how many; empty for regression
     paper_name    what the paper calls the set; empty where it does not use it
     paper_rows    how many training rows the paper's Table 2 counts
-    note          how that number comes about, where it is not ``rows``
+    note          how that number comes about, where it is not ``rows``, and what else to know
 
 ``checksums.csv`` has the SHA-256 of files *unpacked*, so that one number checks the plain file, its
 .bz2, .gz and .xz. ``of`` says of what: "site", as published by others for the file of the site, or
@@ -82,7 +82,8 @@ class Dataset:
     paper_rows : int or None
         How many training rows the paper's Table 2 counts.
     note : str
-        How that number comes about, where it differs from the training file's.
+        How that number comes about, where it differs from the training file's, and what else to
+        know.
     """
 
     name: str
