@@ -1,17 +1,14 @@
-"""Data of the benchmarks: LIBSVM sets from the folder ``LASN_DATA``, and generated rows.
+"""Data of the benchmarks: LIBSVM sets from ``lasn.datasets``, prepared, and generated rows.
 
-``LASN_DATA`` names a folder of svmlight files as the LIBSVM site has them, plain or packed
-(``a9a``, ``a9a.xz``, ``a9a.bz2``). Parsing text is slow, so a parsed file is kept as ``.npz`` in
-``LASN_BENCH_CACHE`` (default: a folder in the system's temporary one) under a name that holds the
-file's size and time of change.
+Files come from the folder ``LASN_DATA``, the cache of ``lasn.datasets`` or the LIBSVM site. Parsing
+text is slow, so a parsed file is kept as ``.npz`` in ``LASN_BENCH_CACHE`` (default: a folder in the
+system's temporary one) under a name that holds the file's size and time of change.
 
 ``load(name)`` gives training and test rows; where a set has no official test rows, the split is
 fixed. ``generated(n)`` makes up to 10^7 rows with a known Bayes accuracy; ``load`` knows it as
 ``generated-N``.
 """
 
-import bz2
-import lzma
 import os
 import sys
 import tempfile
@@ -20,11 +17,11 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
-_OPENERS = {"": open, ".xz": lzma.open, ".bz2": bz2.open}
+from lasn import datasets
+
 FEW_FEATURES = 2000
 _TEST_ROWS = 100_000
 _BLOCK_ROWS = 1 << 16
@@ -162,15 +159,14 @@ def _split(source: Source):
 
 def _parsed(name: str):
     """One svmlight file as CSR matrix and labels, from the cache where it is there."""
-    path, opener = _find(name)
+    path = _path(name)
     stat = path.stat()
     default = Path(tempfile.gettempdir()) / "lasn-benchmarks"
     folder = Path(os.environ.get("LASN_BENCH_CACHE", default))
     cached = folder / f"{name}-{stat.st_size}-{stat.st_mtime_ns}.npz"
     if not cached.exists():
         print(f"parsing {path.name}", file=sys.stderr)
-        with opener(path, "rb") as file:
-            X, y = load_svmlight_file(file)
+        X, y = datasets.read_rows(path)
         folder.mkdir(parents=True, exist_ok=True)
         partial = cached.with_suffix(f".{os.getpid()}.npz")
         np.savez(partial, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, y=y)
@@ -180,17 +176,18 @@ def _parsed(name: str):
         return X, kept["y"]
 
 
-def _find(name: str):
-    if "LASN_DATA" not in os.environ:
+def _path(name: str) -> Path:
+    """Where a file is; one of the LIBSVM site is downloaded if it is not here."""
+    path = datasets.find(name)
+    if path is not None:
+        return path
+    files = {file.name: file for each in datasets.datasets().values() for file in each.files}
+    if name not in files:
         raise FileNotFoundError(
-            "LASN_DATA is not set. Let it name a folder with svmlight files of the LIBSVM site, "
-            f"such as {name} or {name}.xz; generated-N needs no files."
+            f"{name} is not a file of the LIBSVM site; place it, or {name}.xz, in the folder that "
+            "LASN_DATA names. generated-N needs no files."
         )
-    folder = Path(os.environ["LASN_DATA"])
-    for suffix, opener in _OPENERS.items():
-        if (folder / (name + suffix)).exists():
-            return folder / (name + suffix), opener
-    raise FileNotFoundError(f"{folder} has no file {name}, {name}.xz or {name}.bz2")
+    return datasets.fetch_file(files[name])
 
 
 def _standardise(train, test):

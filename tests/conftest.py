@@ -47,3 +47,14 @@ def regression():
 @pytest.fixture
 def rng():
     return np.random.RandomState(0)
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    """The folder of an empty cache of data files, with no LASN_DATA and no way to the outside."""
+    for name in ("LASN_DATA", "http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    monkeypatch.setenv("LASN_MIRROR", "http://127.0.0.1:9/nobody-listens-here")
+    monkeypatch.setenv("LASN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "datasets"

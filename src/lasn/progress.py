@@ -1,4 +1,4 @@
-"""Progress: one line on a terminal that says where a fit is; silence everywhere else."""
+"""Progress: one line on a terminal that says how far the work is; silence everywhere else."""
 
 from __future__ import annotations
 
@@ -12,42 +12,16 @@ _STAGES = {"landmarks": 0, "map": 1, "solve": 2}
 _WIDTH = 24
 
 
-class ProgressBar:
-    """A bar on standard error, drawn when ``verbose`` is positive and a person is watching.
+class Bar:
+    """A bar on standard error, drawn when it is wanted and a person is watching."""
 
-    While Newton's method runs, the bar is the share of the way to the tolerance, on the scale on
-    which it converges: the logarithm of the gradient norm.
-    """
-
-    def __init__(self, verbose: int, tol: float, stream=None):
+    def __init__(self, wanted: bool = True, stream=None):
         self.stream = sys.stderr if stream is None else stream
-        self.active = verbose > 0 and self.stream.isatty()
-        self.verbose = verbose
-        self.tol = tol
+        self.active = wanted and self.stream.isatty()
         self.start = perf_counter()
         self.width = 0
 
-    def stage(self, name: str) -> None:
-        self._draw(0.1 * _STAGES.get(name, 2), name)
-
-    def iteration(self, number: int, record: dict[str, Any]) -> None:
-        relative = float(np.max(record["relative_gradient"]))
-        share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
-        text = (
-            f"Newton {number}  |g|/|g0| {relative:.1e}  active {int(np.max(record['active_rows']))}"
-        )
-        self._draw(0.2 + 0.8 * float(np.clip(share, 0.0, 1.0)), text)
-        if self.verbose > 1 and self.active:
-            self.stream.write("\n")
-
-    def close(self) -> None:
-        """Wipe the line: the terminal is left as it was found."""
-        if self.active and self.width:
-            self.stream.write("\r" + " " * self.width + "\r")
-            self.stream.flush()
-            self.width = 0
-
-    def _draw(self, share: float, text: str) -> None:
+    def draw(self, share: float, text: str) -> None:
         if not self.active:
             return
         filled = round(share * _WIDTH)
@@ -56,3 +30,36 @@ class ProgressBar:
         self.stream.write("\r" + line.ljust(self.width))
         self.stream.flush()
         self.width = len(line)
+
+    def close(self) -> None:
+        """Wipe the line: the terminal is left as it was found."""
+        if self.active and self.width:
+            self.stream.write("\r" + " " * self.width + "\r")
+            self.stream.flush()
+            self.width = 0
+
+
+class ProgressBar(Bar):
+    """The bar of a fit, drawn when ``verbose`` is positive.
+
+    While Newton's method runs, the bar is the share of the way to the tolerance, on the scale on
+    which it converges: the logarithm of the gradient norm.
+    """
+
+    def __init__(self, verbose: int, tol: float, stream=None):
+        super().__init__(verbose > 0, stream)
+        self.verbose = verbose
+        self.tol = tol
+
+    def stage(self, name: str) -> None:
+        self.draw(0.1 * _STAGES.get(name, 2), name)
+
+    def iteration(self, number: int, record: dict[str, Any]) -> None:
+        relative = float(np.max(record["relative_gradient"]))
+        share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
+        text = (
+            f"Newton {number}  |g|/|g0| {relative:.1e}  active {int(np.max(record['active_rows']))}"
+        )
+        self.draw(0.2 + 0.8 * float(np.clip(share, 0.0, 1.0)), text)
+        if self.verbose > 1 and self.active:
+            self.stream.write("\n")

@@ -1,0 +1,59 @@
+"""Where data files are: the folder ``LASN_DATA``, then the cache.
+
+A file may be plain or packed: ``a9a``, ``a9a.xz``, ``a9a.bz2`` and ``a9a.gz`` are all a9a.
+Downloads go into the cache: ``datasets`` in the folder ``LASN_CACHE`` or, where that is not set, in
+the user's cache folder of the platform. Nothing is ever written into ``LASN_DATA``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from lasn.datasets.registry import PACKED
+
+
+class DatasetError(OSError):
+    """A data file that is not there, cannot be had, or is not what it should be."""
+
+
+def cache_folder() -> Path:
+    """The folder of downloaded files; it need not exist yet."""
+    named = os.environ.get("LASN_CACHE")
+    if named:
+        return Path(named).expanduser() / "datasets"
+    home = Path.home()
+    if sys.platform == "win32":
+        root = Path(os.environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        root = home / "Library" / "Caches"
+    else:
+        root = Path(os.environ.get("XDG_CACHE_HOME") or home / ".cache")
+    return root / "lasn" / "datasets"
+
+
+def data_folder() -> Path | None:
+    """The folder ``LASN_DATA``, or None where that is not set."""
+    named = os.environ.get("LASN_DATA")
+    if not named:
+        return None
+    folder = Path(named).expanduser()
+    if not folder.is_dir():
+        raise DatasetError(f"LASN_DATA is {named!r}, which is not a folder; correct or unset it")
+    return folder
+
+
+def find(name: str) -> Path | None:
+    """The file of that (unpacked) name in ``LASN_DATA`` or the cache, or None.
+
+    Any svmlight file may lie in ``LASN_DATA``, not only those of the registry.
+    """
+    for folder in (data_folder(), cache_folder()):
+        if folder is None:
+            continue
+        for suffix in ("", *PACKED):
+            path = folder / (name + suffix)
+            if path.is_file():
+                return path
+    return None
