@@ -6,6 +6,7 @@ attributes in one place. The maths is elsewhere.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -19,11 +20,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
 from lasn.kernels import Kernel, KernelColumns, resolve_gamma
 from lasn.landmarks import target_bins
-from lasn.losses import CLASSIFIER_LOSSES, Loss, SquaredEpsilonInsensitive
+from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.newton import NewtonOptions, warn_unless_converged
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
-from lasn.training import Model, Problem, scores, train
+from lasn.training import Model, Problem, Training, scores, train
 
 # Parameters that decide what the landmarks are: warm_start keeps them while these stay.
 _LANDMARK_PARAMETERS = (
@@ -34,9 +35,10 @@ _LANDMARK_PARAMETERS = (
 class _LASN(CallbackSupportMixin, BaseEstimator):
     """What classifier and regressor share: rows in, scores out."""
 
-    def _fit(self, X, targets, sample_weight, groups, loss: Loss, y, single: bool):
+    def _fit(self, problem: Problem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
-        previous = self._warm_start_model(X, targets.shape[1])
+        X, sample_weight = problem.X, problem.sample_weight
+        previous = self._warm_start_model(X, problem.targets.shape[1])
         gamma = resolve_gamma(self.gamma, X, sample_weight)
         if previous is None:
             kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
@@ -53,7 +55,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
 
         try:
             training = train(
-                Problem(X, targets, sample_weight, groups, float(self.C), loss),
+                replace(problem, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
                 landmarks=self.landmarks,
@@ -68,15 +70,19 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             )
         finally:
             bar.close()
+        attributes = self._set_fitted(training, single)
+        self._landmark_parameters = self._current_landmark_parameters()
+        callbacks.end(lambda: attributes)
+        warn_unless_converged(training.newton, newton, training.model.dtype)
+        return self
+
+    def _set_fitted(self, training: Training, single: bool) -> dict:
         attributes = self._attributes(training.model, single)
         for name, value in attributes.items():
             setattr(self, name, value)
         self.history_ = training.newton.history
         self.n_iter_ = len(self.history_)
-        self._landmark_parameters = self._current_landmark_parameters()
-        callbacks.end(lambda: attributes)
-        warn_unless_converged(training.newton, newton, training.model.dtype)
-        return self
+        return attributes
 
     def _attributes(self, model: Model, single: bool) -> dict:
         """The attributes that prediction needs, from a model: scores are K(x, L) beta + b."""
@@ -122,9 +128,12 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             return None
         return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
 
+    def _check_parameters(self) -> None:
+        check_parameters(self)
+
     def _validate(self, X, y, sample_weight, **y_options):
         """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
-        check_parameters(self)
+        self._check_parameters()
         self._n_features_trained = getattr(self, "n_features_in_", None)
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **y_options
@@ -342,14 +351,19 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         self
         """
+        problem, y = self._problem(X, y, sample_weight)
+        return self._fit(problem, y, single=False)
+
+    def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
+        """What is to be fitted, with C = 1, and the labels as an array; sets ``classes_``."""
         X, y, sample_weight = self._validate(X, y, sample_weight)
         check_classification_targets(y)
         classes, labels = np.unique(y, return_inverse=True)
         weighted = np.unique(labels[sample_weight > 0.0])
         if len(weighted) < 2:
             raise ValueError(
-                f"LASNClassifier needs rows of at least two classes; y has {len(classes)} class "
-                f"(of {len(y)} rows), {len(weighted)} with a positive sample_weight."
+                f"{type(self).__name__} needs rows of at least two classes; y has {len(classes)} "
+                f"class (of {len(y)} rows), {len(weighted)} with a positive sample_weight."
             )
         weight_of_class = _class_weights(self.class_weight, classes, labels, sample_weight)
         self.classes_ = classes
@@ -357,15 +371,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
             targets = np.where(labels == 1, 1.0, -1.0)[:, None]
         else:
             targets = np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
-        return self._fit(
-            X,
-            targets,
-            sample_weight * weight_of_class[labels],
-            groups=labels,
-            loss=CLASSIFIER_LOSSES[self.loss],
-            y=y,
-            single=False,
-        )
+        weight = sample_weight * weight_of_class[labels]
+        return Problem(X, targets, weight, labels, 1.0, CLASSIFIER_LOSSES[self.loss]), y
 
     def decision_function(self, X):
         """Scores f(x): positive for ``classes_[1]``, or one column a class.
@@ -565,17 +572,15 @@ class LASNRegressor(RegressorMixin, _LASN):
         -------
         self
         """
+        problem, y = self._problem(X, y, sample_weight)
+        return self._fit(problem, y, single=y.ndim == 1)
+
+    def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
+        """What is to be fitted, with C = 1, and the targets as an array."""
         X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        return self._fit(
-            X,
-            targets,
-            sample_weight,
-            groups=target_bins(targets),
-            loss=SquaredEpsilonInsensitive(float(self.epsilon)),
-            y=y,
-            single=y.ndim == 1,
-        )
+        loss = SquaredEpsilonInsensitive(float(self.epsilon))
+        return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss), y
 
     def predict(self, X):
         """Predicted targets.

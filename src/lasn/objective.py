@@ -74,7 +74,7 @@ class RegularizedLoss:
         M; None stands for the identity.
     loss : Loss
     targets : array of shape (n, c)
-    costs : array of shape (n,)
+    costs : array of shape (n,), or (n, c) where columns weigh rows differently
         C_i, not negative.
     """
 
@@ -97,8 +97,10 @@ class RegularizedLoss:
         if mapping is not None:
             self.row_cost += 2.0 * mapping.size
         self._targets = blocks.split(targets)
-        self._chosen_targets: tuple[bytes, list[Any]] = (b"", [])
-        self.costs = blocks.split(costs[:, None])
+        self._costs = blocks.split(costs.reshape(len(costs), -1))
+        self._one_cost = costs.ndim == 1
+        # Targets and costs of the columns that were worked on last.
+        self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
 
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
@@ -114,6 +116,11 @@ class RegularizedLoss:
         full_step = self._point(point.W + D, point.columns, point.predictions, sums)
         return LossLine(self, point, D, changes, full_step)
 
+    def scores(self, W: np.ndarray) -> np.ndarray:
+        """<w, x~> for every row, shape (n, c): one pass."""
+        scores, _ = self.blocks.run(_score, shared=self._scores(W))
+        return np.concatenate(self.blocks.collect(scores))
+
     def curvature(self, point: LossPoint) -> LossCurvature:
         weights, _ = self._run(
             _curvature_weights, point.columns, point.predictions, shared=(self.loss,)
@@ -121,14 +128,16 @@ class RegularizedLoss:
         return LossCurvature(self, weights, point.n_active)
 
     def _run(self, task, columns, *states, shared=()):
-        """Run a task that sees the targets of the given columns."""
-        targets = self._targets
+        """Run a task that sees the targets and costs of the given columns."""
+        targets, costs = self._targets, self._costs
         if len(columns) < self.n_problems:
-            if self._chosen_targets[0] != columns.tobytes():
-                chosen, _ = self.blocks.run(_select, targets, shared=(columns,))
-                self._chosen_targets = (columns.tobytes(), chosen)
-            targets = self._chosen_targets[1]
-        return self.blocks.run(task, targets, self.costs, *states, shared=shared)
+            if self._chosen[0] != columns.tobytes():
+                targets, _ = self.blocks.run(_select, targets, shared=(columns,))
+                if not self._one_cost:
+                    costs, _ = self.blocks.run(_select, costs, shared=(columns,))
+                self._chosen = (columns.tobytes(), targets, costs)
+            _, targets, costs = self._chosen
+        return self.blocks.run(task, targets, costs, *states, shared=shared)
 
     def _scores(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(M w, b): what rows of K are multiplied with to get scores."""
@@ -344,6 +353,10 @@ def _select(block: Block, state, columns):
 
 def _mean(block: Block, weights):
     return weights.mean(axis=1), ()
+
+
+def _score(block: Block, coef, bias):
+    return _product(block.matrix(), coef) + bias, ()
 
 
 def _step(block: Block, z, dz, t):

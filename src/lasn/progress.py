@@ -63,3 +63,13 @@ class ProgressBar(Bar):
         self.draw(0.2 + 0.8 * float(np.clip(share, 0.0, 1.0)), text)
         if self.verbose > 1 and self.active:
             self.stream.write("\n")
+
+    def candidate(self, number: int, evaluation) -> None:
+        """A search evaluated another candidate: there is no knowing how many will follow."""
+        text = (
+            f"{number} tried  k {evaluation.n_landmarks}  gamma {evaluation.gamma:.3g}  "
+            f"C {evaluation.C:.3g}  score {evaluation.score:.4f}"
+        )
+        self.draw((number % _WIDTH) / _WIDTH, text)
+        if self.verbose > 1 and self.active:
+            self.stream.write("\n")

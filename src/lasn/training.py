@@ -161,17 +161,17 @@ def train(
     if resolve_kernel_name(kernel.name) == "linear":
         chosen = mapping = None
         n_variables = problem.X.shape[1]
-        dtype = _resolve_dtype(dtype, problem.n_rows * n_variables)
+        dtype = resolve_dtype(dtype, problem.n_rows * n_variables)
     else:
         if start is not None:
             chosen = start.landmarks
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
-            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, limits, rng)
+            chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
             chosen = check_landmarks(landmarks, problem.X)
         clock.stage("map")
-        dtype = _resolve_dtype(dtype, problem.n_rows * chosen.shape[0])
+        dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0])
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
@@ -189,7 +189,7 @@ def train(
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
-def _choose_landmarks(
+def find_landmarks(
     problem: Problem, kernel: Kernel, k: int, method: str, limits: dict[str, Any], rng
 ):
     """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
@@ -382,7 +382,7 @@ def _without_zero_weights(problem: Problem) -> Problem:
     return replace(problem.only(kept), X=problem.X[kept])
 
 
-def _resolve_dtype(dtype: str, n_values: int) -> np.dtype:
+def resolve_dtype(dtype: str, n_values: int) -> np.dtype:
     if dtype == "auto":
         return np.dtype(np.float64 if n_values <= _SMALL else np.float32)
     return np.dtype(dtype)
