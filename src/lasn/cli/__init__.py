@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 
 from lasn import __version__
-from lasn.cli import demo
+from lasn.cli import demo, export
 
-_COMMANDS = (demo,)
+_COMMANDS = (demo, export)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
