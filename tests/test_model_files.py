@@ -149,13 +149,9 @@ def test_given_landmarks_are_stored_once(rng, path):
     model = LASNRegressor(landmarks=X[:300]).fit(X, X[:, 0])
     loaded = through_a_file(model, path)
     assert_same_value(loaded, model)
-    assert (
-        len(describe(path)["arrays"]) == len({"landmarks", "mapping_", "coef_", "dual_coef_"}) + 8
-    )
-    assert loaded._warm_start_model(X, 1) is None  # warm_start is off
-    assert loaded.set_params(warm_start=True)._warm_start_model(X, 1) is None
-    loaded._n_features_trained = 50
-    assert loaded._warm_start_model(X, 1).landmarks is loaded.landmarks_
+    large = [name for name in describe(path)["arrays"] if not name.startswith("history_")]
+    assert sorted(large) == ["coef_", "dual_coef_", "landmarks", "mapping_"]
+    assert loaded.landmarks is loaded._landmark_parameters["landmarks"]
 
 
 @pytest.mark.parametrize("landmarks", [sp.csr_array, sp.csc_matrix, np.ndarray.tolist])

@@ -27,6 +27,7 @@ Memory order is kept since sums of the same numbers in another order differ in t
 from __future__ import annotations
 
 import math
+from collections import UserList
 from collections.abc import Callable
 from typing import Any
 
@@ -82,6 +83,8 @@ class Encoder:
             return self._array(value, name)
         if sp.issparse(value):
             return self._sparse(value, name)
+        if isinstance(value, UserList):  # columns in ColumnTransformers of older scikit-learns
+            value = list(value.data)
         if isinstance(value, list):
             return self._records(value, name) if _are_records(value) else self._items(value, name)
         if type(value) is tuple:

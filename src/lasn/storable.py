@@ -1,8 +1,8 @@
 """Which estimators a model file can hold: one table entry a class.
 
-An entry names where the class lives and what each attribute that a fit sets must be. Shapes are
-written with letters: ``numbers("k", "p")`` has as many columns as every other ``"p"`` of that
-estimator, and ``p`` is ``n_features_in_`` from the start. To store another class, add an entry.
+An entry names where the class lives and what each attribute that a fit sets must be, in the words
+of :mod:`lasn.attribute_checks`. The letter ``p`` is ``n_features_in_`` from the start. To store
+another class, add an entry.
 
 A class that is not in the table is never imported, and an attribute that is not in its entry is
 never set, whatever a file says.
@@ -16,148 +16,37 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
+from lasn.attribute_checks import (
+    Check,
+    Sizes,
+    any_dtype,
+    count,
+    counts,
+    either,
+    feature_dtype,
+    finite_number,
+    flag,
+    items,
+    labels,
+    list_of,
+    mapping,
+    names,
+    nothing,
+    number,
+    numbers,
+    positive_number,
+    records,
+    rows,
+)
 from lasn.kernels import KERNEL_NAMES, resolve_kernel_name
 from lasn.parameters import check_parameters, landmarks_rule
 from lasn.plain import Decoder, Encoder, NotPlainError, expect
 
-Sizes = dict[str, int]
-Check = Callable[[Any, Sizes], bool]
-
 # Set by scikit-learn on estimators, but no part of a model: callbacks run code of the caller's.
 _LEFT_OUT = {"_skl_callbacks", "_parent_callback_ctx", "_callback_fit_ctx"}
-
-
-def _fits(shape: tuple[int, ...], letters: tuple[str, ...], sizes: Sizes) -> bool:
-    """Whether a shape agrees with what its letters are; new letters are taken over."""
-    return len(shape) == len(letters) and all(
-        sizes.setdefault(letter, extent) == extent
-        for letter, extent in zip(letters, shape, strict=True)
-    )
-
-
-def numbers(*letters: str, finite: bool = False) -> Check:
-    """An array of floats of this shape; ``finite`` ones have neither NaN nor infinity."""
-
-    def check(value, sizes):
-        return (
-            isinstance(value, np.ndarray)
-            and value.dtype.kind == "f"
-            and _fits(value.shape, letters, sizes)
-            and (not finite or bool(np.isfinite(value).all()))
-        )
-
-    return check
-
-
-def rows(*letters: str) -> Check:
-    """Rows of finite floats, dense or CSR."""
-    dense = numbers(*letters, finite=True)
-
-    def check(value, sizes):
-        if not sp.issparse(value):
-            return dense(value, sizes)
-        return (
-            value.format == "csr"
-            and value.dtype.kind == "f"
-            and _fits(value.shape, letters, sizes)
-            and bool(np.isfinite(value.data).all())
-        )
-
-    return check
-
-
-def labels(*letters: str) -> Check:
-    """An array of numbers, bools or text of this shape."""
-
-    def check(value, sizes):
-        return (
-            isinstance(value, np.ndarray)
-            and value.dtype.kind in "biufUO"
-            and _fits(value.shape, letters, sizes)
-        )
-
-    return check
-
-
-def counts(*letters: str) -> Check:
-    def check(value, sizes):
-        return (
-            isinstance(value, np.ndarray)
-            and value.dtype.kind in "iuf"
-            and _fits(value.shape, letters, sizes)
-        )
-
-    return check
-
-
-def names(letter: str) -> Check:
-    text = labels(letter)
-    return lambda value, sizes: text(value, sizes) and all(isinstance(v, str) for v in value)
-
-
-def either(*checks: Check) -> Check:
-    return lambda value, sizes: any(check(value, sizes) for check in checks)
-
-
-def list_of(check: Check, letter: str) -> Check:
-    """A list of values that each pass; their own sizes are free."""
-
-    def check_all(value, sizes):
-        return (
-            isinstance(value, list)
-            and _fits((len(value),), (letter,), sizes)
-            and all(check(item, {}) for item in value)
-        )
-
-    return check_all
-
-
-def nothing(value, sizes) -> bool:
-    return value is None
-
-
-def count(value, sizes) -> bool:
-    return type(value) is int and value >= 0
-
-
-def number(value, sizes) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def finite_number(value, sizes) -> bool:
-    return number(value, sizes) and bool(np.isfinite(value))
-
-
-def positive_number(value, sizes) -> bool:
-    return finite_number(value, sizes) and value > 0.0
-
-
-def flag(value, sizes) -> bool:
-    return isinstance(value, bool)
-
-
-def feature_dtype(value, sizes) -> bool:
-    return isinstance(value, np.dtype) and value.name in ("float32", "float64")
-
-
-def any_dtype(value, sizes) -> bool:
-    return isinstance(value, np.dtype)
-
-
-def mapping(value, sizes) -> bool:
-    return isinstance(value, dict)
-
-
-def records(value, sizes) -> bool:
-    return isinstance(value, list) and all(isinstance(item, dict) for item in value)
-
-
-def items(value, sizes) -> bool:
-    return isinstance(value, list)
 
 
 @dataclass(frozen=True)
