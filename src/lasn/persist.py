@@ -49,6 +49,10 @@ class ModelFileError(ValueError):
     """A model file that cannot be read, or a model that cannot be written to one."""
 
 
+class _LaterFormatError(NotDecodableError):
+    """A file that a later LASN will be able to read."""
+
+
 def save(model, path: str | os.PathLike, *, metadata: Mapping[str, Any] | None = None) -> None:
     """Write a fitted model to a file that holds no code.
 
@@ -246,12 +250,12 @@ def _document(header: Header) -> dict[str, Any]:
     expect(texts.get("format") == "lasn", "it is a safetensors file without a LASN model")
     version = texts.get("version", "")
     expect(version.isascii() and version.isdigit() and len(version) < 10, "it has no version")
-    expect(
-        int(version) <= FORMAT_VERSION,
-        f"its format is version {version} and this LASN reads up to {FORMAT_VERSION}: it was "
-        "written by a later LASN",
-    )
     expect(int(version) > 0, "it has no version")
+    if int(version) > FORMAT_VERSION:
+        raise _LaterFormatError(
+            f"its format is version {version} and this LASN reads up to {FORMAT_VERSION}: it was "
+            "written by a later LASN"
+        )
     text = texts.get("model", "").encode("utf-8", "surrogatepass")
     expect(hashlib.sha256(text).hexdigest() == texts.get("sha256"), "its header was changed")
     document = parse_json(text)
@@ -266,7 +270,7 @@ def _errors_name(name: str) -> Iterator[None]:
         yield
     except (SafetensorsError, NotDecodableError, *_PROVOKED) as error:
         advice = "Save the model again, or copy the file again from where it is whole."
-        if "later LASN" in str(error):
+        if isinstance(error, _LaterFormatError):
             advice = "Upgrade with: pip install --upgrade lasn"
         raise ModelFileError(f"{name} cannot be read as a model: {error}. {advice}") from error
 
