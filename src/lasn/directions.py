@@ -14,6 +14,8 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from lasn.threads import for_each_slice
+
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned, and
 # preconditioned by one factor for several columns, which suits none of them well.
 _PLAIN_STEPS = 100
@@ -101,10 +103,14 @@ class DirectionSolver:
         way = self._choose(curvature, columns, len(gradient))
         if way == "factor":
             D = np.empty_like(gradient)
-            for index, column in enumerate(columns):
+
+            def factor_and_solve(part: slice) -> None:
+                index, column = part.start, columns[part.start]
                 assembled = _factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
                 D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
+
+            for_each_slice(len(columns), 1, factor_and_solve)
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
             D = curvature.solve_by_rows(-gradient)

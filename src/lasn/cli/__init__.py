@@ -13,9 +13,9 @@ import sys
 from collections.abc import Sequence
 
 from lasn import __version__
-from lasn.cli import data, demo
+from lasn.cli import data, demo, export
 
-_COMMANDS = (data, demo)
+_COMMANDS = (data, demo, export)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
