@@ -3,7 +3,7 @@
     python benchmarks/command_line.py              10^6 rows x 30 features, 100 MB of svmlight
     python benchmarks/command_line.py --quick      a tenth of both
 
-First, ``lasn predict`` on a CSV file (the whole process: start, reading, predicting, writing) beside
+First, ``lasn predict`` on a CSV file (a whole process: start, reading, predicting, writing) beside
 processes that only read that file: with the command's own reader, with pyarrow's ``read_csv`` and
 with pandas. Second, parsers of svmlight text in MB/s, with the seconds that 1 GB
 would take: scikit-learn's ``load_svmlight_file``, pyarrow on rewritten text, and ours.

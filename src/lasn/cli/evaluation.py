@@ -70,7 +70,7 @@ class ClassEvaluation:
 
     def _codes(self, labels: np.ndarray) -> np.ndarray:
         """Positions in ``classes``."""
-        labels = labels.astype(self.classes.dtype) if self.classes.dtype.kind == "U" else labels
+        labels = labels.astype(str) if self.classes.dtype.kind == "U" else labels
         codes = np.minimum(np.searchsorted(self.classes, labels), len(self.classes) - 1)
         unknown = self.classes[codes] != labels
         if unknown.any():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
 import scipy.sparse as sp
 
+from lasn.cli.output import write_chunks
 from lasn.tables.rows import DataError
 
 
@@ -64,7 +64,7 @@ def write_model(model: FileModel, path: str) -> None:
         name = os.path.join(folder, "model")
         save(model.pipeline, name, metadata=metadata)
         with open(name, "rb") as stream:
-            sys.stdout.buffer.write(stream.read())
+            write_chunks("-", [stream.read()])
 
 
 def read_model(path: str) -> FileModel:

@@ -84,9 +84,9 @@ def parquet_chunks(blocks: Iterable[np.ndarray], names: list[str], path: str) ->
 def write_chunks(path: str, chunks: Iterable[bytes]) -> None:
     """To standard output as they come, or to a file that appears whole or not at all."""
     if path == "-":
-        for chunk in chunks:
-            sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
+        # Not sys.stdout.buffer, which may be unbuffered and then writes only as much as it likes.
+        with open(sys.stdout.fileno(), "wb", closefd=False) as stream:
+            stream.writelines(chunks)
         return
     from lasn.atomic import write_atomically
 

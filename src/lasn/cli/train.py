@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -135,10 +136,10 @@ def run(arguments: argparse.Namespace) -> int:
 def _train(arguments: argparse.Namespace, given: dict, feedback: Feedback) -> tuple[FileModel, str]:
     tasks = [arguments.task] if arguments.task else list(estimator_classes())
     _check_for_one_of(tasks, given)
-    table = open_input(arguments)
-    selection = training_selection(arguments, table)
-    rows = _read(table, selection, given, feedback)
-    X, index_base = rows.X, 0
+    with closing(open_input(arguments)) as table:
+        selection = training_selection(arguments, table)
+        rows = _read(table, selection, given, feedback)
+    X, index_base = rows.X, DataNotes.index_base
     if isinstance(table, SvmlightTable):
         X, index_base = drop_column_zero(X)
         X = _widened(X, arguments.n_features, table.path)
@@ -183,8 +184,9 @@ def _resume(arguments, given: dict, feedback: Feedback) -> tuple[FileModel, str]
     task = next(task for task, kind in estimator_classes().items() if type(estimator) is kind)
     make_estimator(task, {**estimator.get_params(deep=False), **given})
     estimator.set_params(**given, warm_start=True)
-    table = open_input(arguments, n_features=model.n_features, index_base=notes.index_base)
-    rows = _read(table, prediction_selection(model, table, notes.target), given, feedback)
+    svmlight = {"n_features": model.n_features, "index_base": notes.index_base}
+    with closing(open_input(arguments, **svmlight)) as table:
+        rows = _read(table, prediction_selection(model, table, notes.target), given, feedback)
     X, y = rows.X, tidy_labels(rows.y)
     if sp.issparse(X) and not notes.sparse:
         X = X.toarray()
@@ -232,10 +234,7 @@ def _read(table: Table, selection: Selection, given: dict, feedback: Feedback) -
         refuse_what_cannot_be_read(n_bytes, share, given.get("memory_limit"), table.path)
 
     feedback.begin()
-    try:
-        rows = read_rows(table, selection, progress)
-    finally:
-        table.close()
+    rows = read_rows(table, selection, progress)
     feedback.end("reading")
     return rows
 

@@ -26,9 +26,9 @@ _SUFFIXES = {
     ".feather": "arrow", ".ipc": "arrow", ".npy": "npy", ".npz": "npz",
 }  # fmt: skip
 _COMPRESSIONS: dict[bytes, Any] = {
-    b"\x1f\x8b": gzip.GzipFile,
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ\x00": lzma.LZMAFile,
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
 }
 _COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+0-9.eE,]+(\s+(qid|\d+):[-+0-9.eE]+)+\s*(#.*)?")
@@ -40,6 +40,7 @@ class ByteFile:
     def __init__(self, path: str):
         self.path = STANDARD_INPUT if path == "-" else path
         self.raw: Any = _open(path)
+        self.copy: Any = None
         self.size = None
         if path != "-" and os.path.isfile(path):
             self.size = os.path.getsize(path)
@@ -66,16 +67,16 @@ class ByteFile:
         """The same bytes in a file that can be read in any order: a temporary copy if need be."""
         if self.stream is self.raw and self.size is not None:
             return self.raw
-        copy = tempfile.TemporaryFile()  # noqa: SIM115 - the caller reads on
+        self.copy = tempfile.TemporaryFile()  # noqa: SIM115 - closed with this file
         while block := self.read(PIECE_BYTES):
-            copy.write(block)
-        copy.seek(0)
-        return copy
+            self.copy.write(block)
+        self.copy.seek(0)
+        return self.copy
 
     def close(self) -> None:
-        if self.stream is not self.raw:
-            self.stream.close()
-        self.raw.close()
+        for stream in (self.copy, self.stream, self.raw):
+            if stream is not None:
+                stream.close()
 
 
 def _open(path: str):
