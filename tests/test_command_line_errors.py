@@ -119,7 +119,9 @@ CASES = {
         "g.csv", row(""), ["predict", "MODEL", "FILE", "-o", "no/where.csv"], 1,
         ["no/where.csv", "no folder", "Make it"],
     ),
-    "output is a folder": ("g.csv", row(""), ["predict", "MODEL", "FILE", "-o", "."], 1, ["folder"]),
+    "output is a folder": (
+        "g.csv", row(""), ["predict", "MODEL", "FILE", "-o", "."], 1, ["folder"]
+    ),
 }  # fmt: skip
 
 
@@ -151,7 +153,7 @@ def test_wrong_input(case, tmp_path, made, monkeypatch, capfd):
 
 
 def test_a_mistyped_flag_is_bad_usage(tmp_path):
-    _out, err = lasn("train", "x.csv", "--targget", "y", code=2)
+    _, err = lasn("train", "x.csv", "--targget", "y", code=2)
     assert "Traceback" not in err
 
 
@@ -235,7 +237,7 @@ def test_interrupted_prediction_leaves_nothing(tmp_path, made):
     process.stdin.flush()
     assert any(name.startswith(".out") for name in os.listdir(tmp_path))
     process.send_signal(signal.SIGINT)
-    _out, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert err == b"lasn: interrupted.\n"
     assert os.listdir(tmp_path) == []

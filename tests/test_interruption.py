@@ -1,4 +1,4 @@
-"""Ctrl-C, kill -9 and going on: the last iterate is a model, and resuming finds the same minimum."""
+"""Ctrl-C and kill -9: the last iterate is a model, and going on finds the same minimum."""
 
 import os
 import signal
@@ -52,10 +52,7 @@ def test_a_resumed_fit_finds_the_minimum_of_an_uninterrupted_one(
         assert main(["train", rows, *TRAIN, "--checkpoint", part, "-o", resumed]) == 130
     said = capsys.readouterr().err
     assert f"{part} holds Newton iteration {count}. Go on with --resume" in said
-    assert os.listdir(tmp_path) == ["part", "whole"] or sorted(os.listdir(tmp_path)) == [
-        "part",
-        "whole",
-    ]
+    assert sorted(os.listdir(tmp_path)) == ["part", "whole"]
     assert package.load(part)[-1].n_iter_ == count
     assert main(["predict", part, rows, "-o", str(tmp_path / "predictions")]) == 0
 

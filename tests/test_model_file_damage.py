@@ -210,6 +210,12 @@ FORGERIES = {
         lambda forgery: forgery.attributes().clear(),
         "no fitted estimator",
     ),
+    "a scaler that is not fitted": (
+        lambda forgery: forgery.document["estimator"]["parameters"]["steps"][0]["tuple"][1][
+            "attributes"
+        ].clear(),
+        "no fitted estimator|no estimator uses",
+    ),
     "steps that are not": (
         lambda forgery: forgery.document["estimator"]["parameters"].update(steps=[1, 2]),
         "steps of a pipeline",

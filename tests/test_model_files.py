@@ -8,6 +8,7 @@ import pickle
 import stat
 import subprocess
 import sys
+import time
 from contextlib import nullcontext
 
 import joblib
@@ -414,6 +415,29 @@ def test_an_old_file_survives_a_failed_save(binary, path, monkeypatch):
 
 def full_disk(handle):
     raise OSError(28, "No space left on device")
+
+
+def test_a_killed_process_leaves_a_whole_file(binary, path):
+    X, y = binary
+    models = [LASNClassifier(k, random_state=0).fit(X, y) for k in (10, 60)]
+    script = (
+        "import sys, lasn\n"
+        "models = [lasn.load(path) for path in sys.argv[2:]]\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    for model in models: lasn.save(model, sys.argv[1])\n"
+    )
+    sources = [path.with_name(f"source{index}.lasn") for index in range(2)]
+    for model, source in zip(models, sources, strict=True):
+        lasn.save(model, source)
+    allowed = [source.read_bytes() for source in sources]
+    command = [sys.executable, "-c", script, str(path), *map(str, sources)]
+    for round_number in range(3):
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            time.sleep(0.05 + 0.013 * round_number)
+            process.kill()
+        assert path.read_bytes() in allowed
 
 
 def test_a_save_keeps_permissions_and_links(binary, path):

@@ -1,4 +1,4 @@
-"""Readers of files: the same rows from every format, and memory that does not grow with the file."""
+"""Readers of files: the same rows from every format, in memory that does not grow with them."""
 
 import bz2
 import gzip

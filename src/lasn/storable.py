@@ -461,8 +461,12 @@ def _is_text_map(value: Any) -> bool:
 
 
 def is_fitted(estimator: Any) -> bool:
+    """Whether an estimator and all that it is made of are fitted; words as "drop" need no fit."""
+    if isinstance(estimator, str):
+        return True
     try:
         check_is_fitted(estimator)
     except (NotFittedError, TypeError):
         return False
-    return True
+    parts = [*getattr(estimator, "steps", []), *getattr(estimator, "transformers_", [])]
+    return all(is_fitted(part[1]) for part in parts)

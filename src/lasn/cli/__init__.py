@@ -15,11 +15,11 @@ import warnings
 from collections.abc import Sequence
 
 from lasn import __version__
-from lasn.cli import demo, info, predict, train
+from lasn.cli import demo, export, info, predict, train
 from lasn.cli.errors import UsageError
 from lasn.tables.rows import DataError
 
-_COMMANDS = (train, predict, info, demo)
+_COMMANDS = (train, predict, info, export, demo)
 _EPILOG = """\
 Exit codes: 0 done, 1 bad data, 2 bad usage, 130 interrupted.
 
