@@ -41,7 +41,7 @@ def main() -> int:
     print(measure.machine())
     with tempfile.TemporaryDirectory() as folder:
         ratio = compare_prediction(Path(folder), 10**6 // scale, options.repeats)
-        compare_parsers(Path(folder), 10**8 // scale, options.repeats)
+        compare_parsers(Path(folder), 10**8 // scale)
     return measure.verdicts([("lasn predict over reading alone", ratio, "<=", TARGET)])
 
 
@@ -83,7 +83,7 @@ def compare_prediction(folder: Path, n_rows: int, repeats: int) -> float:
     return ratios[0]
 
 
-def compare_parsers(folder: Path, n_bytes: int, repeats: int) -> None:
+def compare_parsers(folder: Path, n_bytes: int) -> None:
     from sklearn.datasets import load_svmlight_file
 
     from lasn.tables import Selection, open_table, read_rows
@@ -103,8 +103,7 @@ def compare_parsers(folder: Path, n_bytes: int, repeats: int) -> None:
             ("pyarrow on index,value lines", lambda text=text: _with_arrow(text)),
             ("lasn.tables", ours),
         ):
-            seconds = min(measure.timed(read)[1] for _ in range(repeats))
-            speed = megabytes / seconds
+            speed = megabytes / measure.timed(read)[1]
             rows.append([name, who, f"{speed:.0f}", measure.number(1000.0 / speed)])
     title = f"Parsing {n_bytes / 1e6:.0f} MB of svmlight text"
     measure.table(title, ["text", "parser", "MB/s", "seconds for 1 GB"], rows)

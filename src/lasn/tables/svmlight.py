@@ -37,7 +37,7 @@ _LAST_BYTES = np.array(
     [(2**64 - 1) >> (64 - 8 * m) << (64 - 8 * m) if m else 0 for m in range(9)], dtype=np.uint64
 )
 # Arrays over this much text stay in a core's cache.
-_CHUNK = 1 << 17
+_CHUNK = 1 << 18
 
 
 class SvmlightTable:
@@ -156,11 +156,13 @@ def _parse_chunk(block: bytes) -> Lines:
     starts, ends = text.tokens()
     line_starts = np.concatenate([[0], np.flatnonzero(text.bytes == 10) + 1])
     firsts = np.searchsorted(starts, line_starts)
-    firsts = np.unique(firsts[firsts < len(starts)])
-    is_label = np.zeros(len(starts), dtype=bool)
-    is_label[firsts] = True
-    labels = text.decimals(starts[is_label], ends[is_label])
-    pair_starts, pair_ends = starts[~is_label], ends[~is_label]
+    # An empty line has the first token of the next one; after the last line there is none.
+    firsts = firsts[:-1][np.diff(firsts) > 0]
+    labels = text.decimals(starts[firsts], ends[firsts])
+    is_pair = np.ones(len(starts), dtype=bool)
+    is_pair[firsts] = False
+    pairs = np.flatnonzero(is_pair)
+    pair_starts, pair_ends = starts[pairs], ends[pairs]
     colons = np.flatnonzero(text.bytes == 58)
     if len(colons) != len(pair_starts):
         raise ValueError
@@ -202,6 +204,7 @@ class _Text:
         self.block = block
         padded = b" " * _DIGITS + block
         self.bytes = np.frombuffer(padded, np.uint8, offset=_DIGITS)
+        self.points = np.flatnonzero(self.bytes == 46)
         # words[i]: the eight bytes before byte i, the first in the lowest place.
         self.words = np.ndarray((len(block) + 1,), "<u8", padded, strides=(1,))
 
@@ -227,10 +230,7 @@ class _Text:
         first = self.bytes[starts]
         negative = first == 45
         starts = starts + (negative | (first == 43))
-        points = np.append(np.flatnonzero(self.bytes == 46), len(self.bytes))
-        point = ends
-        if len(points) > 1:
-            point = np.minimum(points[np.searchsorted(points, starts)], ends)
+        point = self._points(starts, ends)
         has_point = point < ends
         n_before = point - starts
         n_after = np.where(has_point, ends - point - 1, 0)
@@ -260,6 +260,16 @@ class _Text:
             if not np.isfinite(mantissa[odd]).all():
                 raise ValueError
         return mantissa
+
+    def _points(self, starts, ends) -> np.ndarray:
+        """Where the decimal point of each token is, its end if it has none."""
+        points = self.points
+        if len(points) == 0:
+            return ends
+        if len(points) == len(starts) and np.all((points >= starts) & (points < ends)):
+            return points
+        points = np.append(points, len(self.bytes))
+        return np.minimum(points[np.searchsorted(points, starts)], ends)
 
     def _digits(self, ends, lengths) -> tuple[np.ndarray, np.ndarray]:
         """Numbers made of the ``lengths`` bytes before ``ends``, and which are digits only."""
