@@ -65,6 +65,7 @@ def compare_prediction(folder: Path, n_rows: int, repeats: int) -> float:
     python = sys.executable
     reading = best(python, "-c", _OWN_READER, path)
     rows = [
+        ["import lasn alone", (t := best(python, "-c", "import lasn")), t / reading],
         ["lasn's reader alone", reading, 1.0],
         ["pyarrow read_csv alone", (t := best(python, "-c", _ARROW, path)), t / reading],
         ["pandas read_csv alone", (t := best(python, "-c", _PANDAS, path)), t / reading],

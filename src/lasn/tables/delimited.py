@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import numpy as np
@@ -57,16 +57,18 @@ class DelimitedTable:
             raise DataError(self.path, "the file is empty.", "Name a file with rows.")
         if start.startswith(_BYTE_ORDER_MARK):
             start = start[len(_BYTE_ORDER_MARK) :]
-        first_rows = list(self._first_rows(start))
+        text = start[: start.rfind(b"\n") + 1] or start
+        line, first_row = next((line, row) for line, row in self._values(text, 1) if row)
+        names = [str(number + 1) for number in range(len(first_row))]
         self.n_skipped = 0
         if header:
-            names, self.n_skipped = self._header(first_rows.pop(0)), self._lines_of_header(start)
-        else:
-            names = [str(number + 1) for number in range(len(first_rows[0]))]
+            # Names may come after empty lines, and may take several lines.
+            names, self.n_skipped = self._header(first_row), line
         self.start = _without_lines(start, self.n_skipped)
+        values = self._values(_without_lines(text, self.n_skipped), 1 + self.n_skipped)
+        is_text = _first_is_text((row for _, row in values), len(names))
         self.columns: list[Column] | None = [
-            Column(name, _first_is_text(row[j] for row in first_rows if j < len(row)))
-            for j, name in enumerate(names)
+            Column(name, one) for name, one in zip(names, is_text, strict=True)
         ]
 
     def pieces(self, selection: Selection) -> Iterator[Piece]:
@@ -79,11 +81,6 @@ class DelimitedTable:
 
     def close(self) -> None:
         self.file.close()
-
-    def _first_rows(self, start: bytes) -> Iterator[list[str]]:
-        """Rows at the beginning, as many as are surely whole."""
-        text = start[: start.rfind(b"\n") + 1] or start
-        yield from (row for _, row in self._values(text, 1) if row)
 
     def _header(self, names: list[str]) -> list[str]:
         names = [name.strip() for name in names]
@@ -101,10 +98,6 @@ class DelimitedTable:
                 self.path, f"two columns have the name {twice!r}.", "Rename one.", line=1
             )
         return names
-
-    def _lines_of_header(self, start: bytes) -> int:
-        """How many lines come before the first row: names, empty lines, names over two lines."""
-        return next(line for line, row in self._values(start, 1) if row)
 
     def _rows(self, block: bytes, first_line: int, selection: Selection) -> Rows:
         assert self.columns is not None
@@ -229,10 +222,17 @@ def _parse_with_arrow(
     return columns
 
 
-def _first_is_text(values: Iterator[str]) -> bool:
-    """Whether the first value that is there is text."""
-    first = next((value for value in values if value.strip() not in _MISSING), "0")
-    return not _is_number(first)
+def _first_is_text(rows: Iterable[list[str]], n_columns: int) -> list[bool]:
+    """For each column whether the first value that is there is text."""
+    is_text = [False] * n_columns
+    undecided = set(range(n_columns))
+    for row in rows:
+        for j in [j for j in undecided if j < len(row) and row[j].strip() not in _MISSING]:
+            is_text[j] = not _is_number(row[j])
+            undecided.remove(j)
+        if not undecided:
+            break
+    return is_text
 
 
 def _is_number(text: str) -> bool:
