@@ -2,10 +2,7 @@
 
 import bz2
 import gzip
-import io
 import lzma
-import os
-import subprocess
 import sys
 
 import numpy as np
@@ -21,7 +18,6 @@ from sklearn.datasets import dump_svmlight_file, load_svmlight_file
 
 from lasn.tables import DataError, Selection, open_table, read_rows
 from lasn.tables import delimited as delimited_module
-from lasn.tables import rows as rows_module
 from lasn.tables.svmlight import parse, parse_lines
 
 
@@ -273,52 +269,3 @@ def test_files_without_a_known_suffix(tmp_path, name, format):
     else:
         with pytest.raises(DataError, match="Give --format"):
             open_table(str(tmp_path / name))
-
-
-READ_ALL = """
-import resource, sys
-from lasn.tables import Selection, in_order, open_table
-import numpy, scipy.sparse, pyarrow.parquet, pyarrow.csv, lasn.tables.svmlight
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-before = peak()
-table = open_table(sys.argv[1])
-features = None if table.columns is None else tuple(column.name for column in table.columns)
-count = sum(in_order(table, Selection(features), len))
-print(count, peak() - before)
-"""
-
-
-@pytest.mark.parametrize("suffix", ["csv", "svm", "parquet", "npy", "csv.gz"])
-def test_memory_does_not_grow_with_the_file(tmp_path, rng, suffix):
-    """The rows take 64 MB as a matrix; what is held beyond a few pieces would show."""
-    n_rows = 400_000
-    block = rng.normal(size=(2000, 20)).round(3)
-    path = tmp_path / f"rows.{suffix}"
-    if suffix == "npy":
-        np.save(path, np.tile(block, (n_rows // 2000, 1)))
-    elif suffix == "parquet":
-        table = pa.table({f"x{j}": np.tile(block[:, j], n_rows // 2000) for j in range(20)})
-        pa.parquet.write_table(table, path, row_group_size=20_000)
-    else:
-        text = io.BytesIO()
-        if suffix == "svm":
-            dump_svmlight_file(block, np.zeros(2000), text)
-        else:
-            np.savetxt(text, block, fmt="%.3f", delimiter=",")
-        header = b"" if suffix == "svm" else ",".join(f"x{j}" for j in range(20)).encode() + b"\n"
-        opened = gzip.open if suffix.endswith("gz") else open
-        options = {"compresslevel": 1} if suffix.endswith("gz") else {}
-        with opened(path, "wb", **options) as file:
-            file.write(header)
-            for _ in range(n_rows // 2000):
-                file.write(text.getvalue())
-    answer = subprocess.run(
-        [sys.executable, "-c", READ_ALL, str(path)],
-        capture_output=True,
-        text=True,
-        check=True,
-        env={**os.environ, "OMP_NUM_THREADS": "2"},
-    )
-    count, grown = map(int, answer.stdout.split())
-    assert count == n_rows
-    assert grown < 100 * rows_module.PIECE_BYTES / 4
