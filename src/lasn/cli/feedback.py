@@ -72,5 +72,11 @@ class Feedback:
         if self.log:
             print("lasn:", text, file=sys.stderr, flush=True)
 
+    def notice(self, text: str) -> None:
+        """A line for whoever watches, by a terminal or a log."""
+        if self.log or self.bar.active:
+            self.bar.close()
+            print("lasn:", text, file=sys.stderr, flush=True)
+
     def close(self) -> None:
         self.bar.close()

@@ -30,6 +30,8 @@ from lasn.tables.svmlight import SvmlightTable, drop_column_zero
 _MOST_CLASSES = 20
 # Rows with more than this part of their values not zero are kept as a full matrix.
 _DENSE = 1 / 3
+# Seconds of a fit that are worth a word before it starts.
+_LONG = 10.0
 _DESCRIPTION = """\
 Train a kernel SVM on a file and write a model file.
 
@@ -252,7 +254,8 @@ def _fit(
     n_classes = len(np.unique(y)) if type(estimator).__name__ == "LASNClassifier" else 1
     costs = fit_costs(X, n_classes if n_classes > 2 else 1, k)
     refuse_what_cannot_fit(costs, estimator.memory_limit, path, k)
-    feedback.say(f"fit: about {costs.seconds:.1f} s and {costs.bytes / 1e9:.2g} GB")
+    tell = feedback.notice if costs.seconds > _LONG else feedback.say
+    tell(f"fit: about {costs.seconds:.1f} s and {costs.bytes / 1e9:.2g} GB")
 
     def with_steps(fitted) -> FileModel:
         from sklearn.pipeline import Pipeline
