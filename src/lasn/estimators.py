@@ -6,6 +6,7 @@ attributes in one place. The maths is elsewhere.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
@@ -17,14 +18,19 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
+from lasn.callbacks import (
+    CallbackSupportMixin,
+    IterationCallbacks,
+    current_observer,
+    with_callbacks,
+)
 from lasn.kernels import Kernel, KernelColumns, resolve_gamma
 from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.newton import NewtonOptions, warn_unless_converged
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
-from lasn.training import Model, Problem, Training, scores, train
+from lasn.training import Model, Problem, scores, train
 
 # Parameters that decide what the landmarks are: warm_start keeps them while these stay.
 _LANDMARK_PARAMETERS = (
@@ -47,11 +53,25 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
         bar = ProgressBar(self.verbose, self.tol)
         callbacks = IterationCallbacks(self, X, y, sample_weight)
+        observer = current_observer()
+        history: list[dict] = []
+
+        def on_stage(name):
+            bar.stage(name)
+            if observer is not None:
+                observer.stage(name)
 
         def on_iteration(model, record):
-            callbacks.n_iter += 1
-            bar.iteration(callbacks.n_iter, record)
+            history.append(record)
+            bar.iteration(len(history), record)
+            if observer is not None:
+                observer.iteration(len(history), record, lambda: as_of_now(model))
             return callbacks.iteration(lambda: self._attributes(model, single))
+
+        def as_of_now(model):
+            fitted = copy(self)._set_fitted(self._attributes(model, single), list(history))
+            fitted._landmark_parameters = self._current_landmark_parameters()
+            return fitted
 
         try:
             training = train(
@@ -65,24 +85,24 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
                 dtype=self.dtype,
                 memory_limit=self.memory_limit,
                 start=previous,
-                on_stage=bar.stage,
+                on_stage=on_stage,
                 on_iteration=on_iteration,
             )
         finally:
             bar.close()
-        attributes = self._set_fitted(training, single)
+        attributes = self._attributes(training.model, single)
+        self._set_fitted(attributes, training.newton.history)
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         warn_unless_converged(training.newton, newton, training.model.dtype)
         return self
 
-    def _set_fitted(self, training: Training, single: bool) -> dict:
-        attributes = self._attributes(training.model, single)
+    def _set_fitted(self, attributes: dict, history: list[dict]):
         for name, value in attributes.items():
             setattr(self, name, value)
-        self.history_ = training.newton.history
-        self.n_iter_ = len(self.history_)
-        return attributes
+        self.history_ = history
+        self.n_iter_ = len(history)
+        return self
 
     def _attributes(self, model: Model, single: bool) -> dict:
         """The attributes that prediction needs, from a model: scores are K(x, L) beta + b."""

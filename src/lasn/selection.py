@@ -96,7 +96,7 @@ class _Tuned(_LASN):
                 )
             finally:
                 bar.close()
-        self._set_fitted(training, single)
+        self._set_fitted(self._attributes(training.model, single), training.newton.history)
         self._set_results(search)
         warn_unless_converged(training.newton, newton, training.model.dtype)
         return search
