@@ -16,11 +16,12 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from lasn.threads import for_each_slice
 
-# How many conjugate gradient steps to expect before any have been seen: alone, preconditioned, and
-# preconditioned by one factor for several columns, which suits none of them well.
+# How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
+# and preconditioned by one factor for several columns, which are alike or are not.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
-_SHARING_STEPS = 40
+_ALIKE_STEPS = 8
+_UNLIKE_STEPS = 40
 # Triangular solves wait for memory: what one of their operations costs, in operations of a
 # matrix product. Factoring is done in float64 on one core.
 _SOLVE_PENALTY = 12.0
@@ -45,12 +46,11 @@ class Curvature(Protocol):
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
 
-    @property
-    def mean_assembly_cost(self) -> float:
+    def mean_assembly_cost(self, columns: np.ndarray) -> float:
         """What :meth:`assemble_mean` costs."""
 
-    def assemble_mean(self) -> Assembled:
-        """The mean of V_c over the columns, for preconditioning."""
+    def assemble_mean(self, columns: np.ndarray) -> Assembled:
+        """The mean of V_c over the given columns, for preconditioning."""
 
     @property
     def rows_cost(self) -> float:
@@ -85,16 +85,20 @@ class DirectionSolver:
     "factor"   V_c assembled, or changed from the last time, and factored, for each column
     "rows"     a matrix of the active rows' inner products, factored: they may be few
     "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
-               with one factor for all columns, of their mean Hessian
+               with one factor for columns that are alike, of their mean Hessian
     "plain"    conjugate gradients alone
     ========== ================================================================================
     """
 
-    def __init__(self, solver: str, max_cg_iter: int, assembled):
+    def __init__(self, solver: str, max_cg_iter: int, assembled, alike: np.ndarray | None = None):
         self.solver = solver
+        # Columns with the same number share a preconditioner; None: all of them, like it or not.
+        self.alike = np.zeros(len(assembled), dtype=int) if alike is None else alike
         self.max_cg_iter = max_cg_iter
         self.assembled: list[Assembled | None] = list(assembled)
-        prepared = _PREPARED_STEPS if len(self.assembled) == 1 else _SHARING_STEPS
+        prepared = _PREPARED_STEPS
+        if len(self.assembled) > 1:
+            prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared}
         self.rows_are_exact = True
 
@@ -123,7 +127,7 @@ class DirectionSolver:
         with_factors = {}
         if way == "prepared":
             if not self._known(columns):
-                self.assembled = [_factored(curvature.assemble_mean())] * len(self.assembled)
+                self._prepare(curvature, columns)
             known = [self.assembled[column] for column in columns]
             with_factors["precondition"] = _preconditioner(known)
         D, steps = conjugate_gradients(
@@ -131,6 +135,24 @@ class DirectionSolver:
         )
         self.expected_steps[way] = max(5, int(steps.max()))
         return D, steps
+
+    def _prepare(self, curvature, columns) -> None:
+        """One factor for each group of columns."""
+
+        def factor(part: slice) -> None:
+            group = groups[part.start]
+            mean = _factored(curvature.assemble_mean(group))
+            for column in columns[group]:
+                self.assembled[column] = mean
+
+        groups = self._groups(columns)
+        for_each_slice(len(groups), 1, factor)
+
+    def _groups(self, columns) -> list[np.ndarray]:
+        """Places among ``columns`` of those that are alike."""
+        return [
+            np.flatnonzero(self.alike[columns] == one) for one in np.unique(self.alike[columns])
+        ]
 
     def _known(self, columns) -> bool:
         return all(self.assembled[column] is not None for column in columns)
@@ -149,7 +171,8 @@ class DirectionSolver:
         solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
         prepared = self.expected_steps["prepared"] * (product + solve)
         if not self._known(columns):
-            prepared += curvature.mean_assembly_cost + factoring
+            for group in self._groups(columns):
+                prepared += curvature.mean_assembly_cost(group) + factoring
         costs = {
             "factor": direct,
             "rows": curvature.rows_cost if self.rows_are_exact else np.inf,

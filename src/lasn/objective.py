@@ -37,6 +37,8 @@ _WORTH_GATHERING = 0.3
 # Matrix-vector products wait for memory: what one of their operations costs, in
 # operations of a matrix-matrix product.
 _PRODUCT_PENALTY = 12.0
+# Finding the active rows of one column: operations for each row.
+_LOOK_COST = 20_000.0
 
 
 @dataclass
@@ -76,6 +78,8 @@ class RegularizedLoss:
     targets : array of shape (n, c)
     costs : array of shape (n,), or (n, c) where columns weigh rows differently
         C_i, not negative.
+    alike : integer array of shape (c,), optional
+        Columns with the same number have similar Hessians: one problem on different folds, say.
     """
 
     def __init__(
@@ -85,8 +89,10 @@ class RegularizedLoss:
         loss: Loss,
         targets: np.ndarray,
         costs: np.ndarray,
+        alike: np.ndarray | None = None,
     ):
         self.blocks = blocks
+        self.alike = alike
         self.mapping = None if mapping is None else mapping.astype(blocks.dtype, copy=False)
         self.loss = loss
         self.precision = float(np.finfo(blocks.dtype).eps)
@@ -228,7 +234,7 @@ class LossCurvature:
         # Several columns share the reading of the rows.
         n_columns = len(self.n_active)
         n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
-        penalty = max(1.5, _PRODUCT_PENALTY / n_columns)
+        penalty = max(1.0, _PRODUCT_PENALTY / n_columns)
         return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
 
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -240,22 +246,21 @@ class LossCurvature:
         return D + objective._pull_back(*sums)
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
-        return (
-            min(self.n_active[column], self._count_changes(column, base)) * self.objective.row_cost
-        )
+        n_rows = min(self.n_active[column], self._count_changes(column, base))
+        return n_rows * self.objective.row_cost + self.objective.blocks.n_rows * _LOOK_COST
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         if self._count_changes(column, base) >= self.n_active[column]:
             base = None
         return self._assemble(self._contents(column), base)
 
-    @property
-    def mean_assembly_cost(self) -> float:
-        n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
-        return n_rows * self.objective.row_cost
+    def mean_assembly_cost(self, columns: np.ndarray) -> float:
+        n_rows = self.objective.blocks.n_rows
+        n_active = min(float(self.n_active[columns].sum()), n_rows)
+        return n_active * self.objective.row_cost + n_rows * _LOOK_COST
 
-    def assemble_mean(self) -> Assembled:
-        means, _ = self.objective.blocks.run(_mean, self.weights)
+    def assemble_mean(self, columns: np.ndarray) -> Assembled:
+        means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,))
         return replace(self._assemble(means, None), contents=None)
 
     @property
@@ -351,8 +356,8 @@ def _select(block: Block, state, columns):
     return state[:, columns], ()
 
 
-def _mean(block: Block, weights):
-    return weights.mean(axis=1), ()
+def _mean(block: Block, weights, columns):
+    return weights[:, columns].mean(axis=1), ()
 
 
 def _score(block: Block, coef, bias):

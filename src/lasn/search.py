@@ -189,12 +189,13 @@ def fold_path(
         in_training[fold.train, index] = problem.sample_weight[fold.train]
     costs = np.repeat(in_training, n_problems, axis=1)
     targets = np.tile(problem.targets, len(folds))
+    alike = np.tile(np.arange(n_problems), len(folds))
     blocks, mapping = features
     W = None
     path = Path()
     for C in Cs:
         began = perf_counter()
-        objective = RegularizedLoss(blocks, mapping, problem.loss, targets, C * costs)
+        objective = RegularizedLoss(blocks, mapping, problem.loss, targets, C * costs, alike)
         if W is None:
             W = np.zeros((objective.n_variables, objective.n_problems))
         W = minimize(objective, NewtonStart(W), newton).W
