@@ -6,7 +6,8 @@
     exponents  (n, k)    once for all gammas (rbf and laplacian: log K is proportional to gamma)
     F = K M    (n, q)    once for each level and gamma: no fold and no C adds to that
     folds                columns of one problem: in its own column a held-out row costs nothing
-    C                    ascending, each started where the one before ended
+    C                    ascending, each started where the one before ended; with more landmarks,
+                         where it ended with fewer
 
 So a path over C and its folds cost Newton iterations over features that are there already.
 """
@@ -14,6 +15,7 @@ So a path over C and its folds cost Newton iterations over features that are the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any
@@ -30,8 +32,10 @@ from lasn.objective import RegularizedLoss
 from lasn.threads import for_each_slice, serial_products
 from lasn.training import Problem, find_landmarks, resolve_dtype
 
-# Of all gammas, this share goes on to the next number of landmarks.
-_PROMISING = 0.5
+# Rows times columns (classes times folds) up to which the whole grid is tried on all rows, and the
+# fewest rows that it is tried on otherwise.
+_MANY_SCORES = 500_000
+_FEWEST_ROWS = 3000
 # Where the search may widen: steps of C and gamma, and how far they lead.
 _STEP_OF_C, _STEP_OF_GAMMA = 10.0, 4.0
 _RANGE_OF_C = (1e-3, 1e5)
@@ -45,6 +49,14 @@ class Fold:
 
     train: np.ndarray
     test: np.ndarray
+
+    def among(self, rows: np.ndarray) -> Fold:
+        """The part of the fold in the given rows (ascending), by positions among those."""
+
+        def places(positions: np.ndarray) -> np.ndarray:
+            return np.flatnonzero(np.isin(rows, positions))
+
+        return Fold(places(self.train), places(self.test))
 
 
 @dataclass
@@ -61,6 +73,7 @@ class Evaluation:
     fit_seconds: float
     score_seconds: float
     level: int
+    n_rows: int
     held_out: list[np.ndarray]
 
     @property
@@ -99,6 +112,7 @@ class SharedFeatures:
         self.work = Work()
         self.products = 0
         self.exponents: np.ndarray | None = None
+        self.mapping: np.ndarray | None = None
         self._features: np.ndarray | None = None
 
     def grow(self, landmarks) -> None:
@@ -120,6 +134,7 @@ class SharedFeatures:
         mapping = mapping_matrix(
             kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
         )
+        self.mapping = mapping
         columns = kernel.against(self.landmarks, self.dtype)
         if not self._fits(matrices=2):
             return MemoryBlocks(self.X, columns, self.dtype, self._budget()), mapping
@@ -144,6 +159,19 @@ class SharedFeatures:
             self.work.rows_computed += n_rows
         return MemoryBlocks(F[:, :n_variables], None, self.dtype, self._budget()), None
 
+    def function(self, W: np.ndarray) -> Function:
+        """The functions of the last gamma whose coefficients are W."""
+        beta = W[:-1] if self.mapping is None else self.mapping @ W[:-1]
+        return Function(self.landmarks, beta, W[-1:])
+
+    def coefficients(self, function: Function, gamma: float) -> np.ndarray:
+        """W of the nearest functions that these features have: M^T K(L, L') beta'."""
+        if self.mapping is None:
+            return np.vstack([function.beta, function.bias])
+        kernel = replace(self.kernel, gamma=gamma)
+        values = kernel(self.landmarks, function.landmarks) @ function.beta
+        return np.vstack([self.mapping.T @ values, function.bias])
+
     def _fill_exponents(self, landmarks, out: np.ndarray) -> None:
         self.kernel.against(landmarks, self.dtype).exponents(self.X, out)
         self.work.rows_computed += self.X.shape[0]
@@ -164,10 +192,20 @@ class SharedFeatures:
         return working_memory(self.memory_limit)
 
 
+@dataclass(frozen=True)
+class Function:
+    """K(., L) beta + bias, one for each column: shapes (k, p), (k, c) and (1, c)."""
+
+    landmarks: Any
+    beta: np.ndarray
+    bias: np.ndarray
+
+
 @dataclass
 class Path:
-    """What a path over C gives for each: held-out scores of every fold, and the seconds."""
+    """What a path over C gives for each: W, held-out scores of every fold, and the seconds."""
 
+    W: list[np.ndarray] = field(default_factory=list)
     held_out: list[list[np.ndarray]] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
 
@@ -178,10 +216,12 @@ def fold_path(
     features: tuple[MemoryBlocks, np.ndarray | None],
     Cs: Sequence[float],
     newton: NewtonOptions,
+    starts: Sequence[np.ndarray | None],
 ) -> Path:
     """Fit every fold, as columns of one problem, for each C in turn.
 
-    Column f * c + j is problem j without the rows that fold f holds out.
+    Column f * c + j is problem j without the rows that fold f holds out. ``starts`` has a W for
+    each C, or None to start where the last one ended.
     """
     n_problems = problem.targets.shape[1]
     in_training = np.zeros((problem.n_rows, len(folds)))
@@ -193,12 +233,14 @@ def fold_path(
     blocks, mapping = features
     W = None
     path = Path()
-    for C in Cs:
+    for C, start in zip(Cs, starts, strict=True):
         began = perf_counter()
         objective = RegularizedLoss(blocks, mapping, problem.loss, targets, C * costs, alike)
+        W = W if start is None else start
         if W is None:
             W = np.zeros((objective.n_variables, objective.n_problems))
         W = minimize(objective, NewtonStart(W), newton).W
+        path.W.append(W)
         scores = objective.scores(W).reshape(problem.n_rows, len(folds), n_problems)
         path.held_out.append([scores[fold.test, f] for f, fold in enumerate(folds)])
         path.seconds.append(perf_counter() - began)
@@ -208,17 +250,18 @@ def fold_path(
 class Search:
     """The search itself: candidates in an order in which stopping early is no great loss.
 
-    First the whole grid at the smallest number of landmarks, where it costs least. Then, with twice
-    as many each time, the better half of the gammas and the C next to the best, until the score
+    First the whole grid at the smallest number of landmarks, where it costs least; where rows times
+    columns are many, on a sample of the rows. Then the better half of the gammas with twice as many
+    landmarks, and after that the best gamma alone, with the C next to the best, until the score
     gains less than ``margin`` or the time is over. Numbers of landmarks that were given are all
-    tried, with the whole grid.
+    tried, with the whole grid, on all rows.
 
     Parameters
     ----------
     problem : Problem
     folds : list of Fold
     score_fold : callable
-        ``score_fold(scores, index)``: how good held-out scores, shape (m, c), of a fold are.
+        ``score_fold(scores, rows)``: how good the scores, shape (m, c), of held-out rows are.
     kernel : Kernel
     grid : Grid
     sizes : list of int
@@ -229,7 +272,7 @@ class Search:
         self,
         problem: Problem,
         folds: Sequence[Fold],
-        score_fold: Callable[[np.ndarray, int], float],
+        score_fold: Callable[[np.ndarray, np.ndarray], float],
         *,
         kernel: Kernel,
         grid: Grid,
@@ -254,13 +297,11 @@ class Search:
         self.prefers_simple = prefers_simple
         self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
         self.deadline, self.on_candidate = deadline, on_candidate
-        everything = np.arange(problem.n_rows)
-        # Which rows landmarks come from, for which folds.
-        self.parts: list[tuple[np.ndarray, list[int]]] = [(everything, list(range(len(folds))))]
-        if per_fold:
-            self.parts = [(fold.train, [index]) for index, fold in enumerate(folds)]
+        self.per_fold = per_fold
+        self.parts = self._parts(problem.n_rows, folds)
         self.features: list[SharedFeatures] = []
         self.landmarks_of_level: list[Any] = []
+        self.solutions: dict[tuple[int, float, float], Function] = {}
         self.evaluations: list[Evaluation] = []
         self.seconds_of_path = 0.0
         self.n_landmarks = 0
@@ -273,30 +314,65 @@ class Search:
             size = self.sizes[level]
             if level and self._late(factor=(size / self.sizes[level - 1]) ** 2):
                 return
-            before = self.best.score if self.evaluations else -np.inf
-            self._choose_landmarks(size)
-            for gamma, Cs in self._candidates(level):
-                if self.evaluations and self._late():
-                    return
-                self._evaluate(gamma, Cs, level)
-            if self.grid.widens and level == 0:
-                self._widen()
-            gained = self.level_best(level).score - before
+            gained = np.inf
+            if level == 0 and self.grows and self._screen():
+                pass
+            else:
+                before = self.best.score if self._comparable() else -np.inf
+                self._choose_landmarks(size)
+                for gamma, Cs in self._candidates(level):
+                    if self._comparable() and self._late():
+                        return
+                    self._evaluate(gamma, Cs, level)
+                if self.grid.widens and level == 0:
+                    self._widen()
+                gained = self.level_best(level).score - before
             if self.grows and gained >= self.margin and size < self.problem.n_rows:
                 self.sizes.append(min(self.problem.n_rows, int(_FOLLOWING * size)))
             level += 1
 
     @property
     def best(self) -> Evaluation:
-        return best_of(self.evaluations)
+        """The best of those that were tried on all rows."""
+        return best_of(self._comparable() or self.evaluations)
 
     def level_best(self, level: int) -> Evaluation:
         return best_of([one for one in self.evaluations if one.level == level])
 
+    def _comparable(self) -> list[Evaluation]:
+        return [one for one in self.evaluations if one.n_rows == self.problem.n_rows]
+
+    def _screen(self) -> bool:
+        """Try the whole grid on a sample of the rows, if that makes a difference."""
+        n_rows, n_columns = self.problem.n_rows, self.problem.targets.shape[1] * len(self.folds)
+        size = max(_FEWEST_ROWS, _MANY_SCORES // n_columns)
+        if 2 * size > n_rows:
+            return False
+        rows = np.sort(self.rng.permutation(n_rows)[:size])
+        folds = [fold.among(rows) for fold in self.folds]
+        if not all(len(fold.train) and len(fold.test) for fold in folds):
+            return False
+        screen = copy(self)
+        screen.problem = replace(self.problem.sample(rows), X=self.problem.X[rows])
+        screen.folds, screen.parts = folds, self._parts(size, folds)
+        screen.score_fold = lambda scores, chosen: self.score_fold(scores, rows[chosen])
+        screen.grows, screen.sizes, screen.features = False, self.sizes[:1], []
+        screen.run()
+        self.seconds_of_path = screen.seconds_of_path * n_rows / size
+        return True
+
     @property
     def chosen(self) -> Evaluation:
         """The candidate to refit."""
-        return _simplest_of_the_best(self.evaluations) if self.prefers_simple else self.best
+        if self.prefers_simple:
+            return _simplest_of_the_best(self._comparable() or self.evaluations)
+        return self.best
+
+    def _parts(self, n_rows: int, folds: Sequence[Fold]) -> list[tuple[np.ndarray, list[int]]]:
+        """Which rows landmarks come from, for which folds."""
+        if self.per_fold:
+            return [(fold.train, [index]) for index, fold in enumerate(folds)]
+        return [(np.arange(n_rows), list(range(len(folds))))]
 
     def _candidates(self, level: int) -> list[tuple[float, list[float]]]:
         """Each gamma that this level tries, with its C in ascending order."""
@@ -306,12 +382,17 @@ class Search:
         by_gamma = {gamma: best_of([e for e in before if e.gamma == gamma]) for gamma in
                     {e.gamma for e in before}}  # fmt: skip
         ranked = sorted(by_gamma.values(), key=lambda one: -one.score)
-        n_kept = max(1, int(np.ceil(_PROMISING * len(ranked))))
-        Cs = sorted(self.grid.Cs)
+        n_kept = -(-len(ranked) // 2) if level == 1 else 1
+        Cs, gammas = sorted(self.grid.Cs), sorted(self.grid.gammas)
+        kept = {one.gamma: one.C for one in ranked[:n_kept]}
+        # More landmarks can follow a kernel that is less smooth.
+        following = gammas.index(ranked[0].gamma) + 1
+        if following < len(gammas):
+            kept.setdefault(gammas[following], ranked[0].C)
         candidates = []
-        for one in ranked[:n_kept]:
-            place = Cs.index(one.C)
-            candidates.append((one.gamma, Cs[max(0, place - 1) : place + 2]))
+        for gamma, C in kept.items():
+            place = Cs.index(C)
+            candidates.append((gamma, Cs[max(0, place - 1) : place + (2 if level == 1 else 1)]))
         return candidates
 
     def _widen(self) -> None:
@@ -334,19 +415,27 @@ class Search:
         began = perf_counter()
         held_out: list[list[np.ndarray]] = [[np.empty(0)] * len(self.folds) for _ in Cs]
         seconds = np.zeros(len(Cs))
-        for features, (_, indices) in zip(self.features, self.parts, strict=True):
+        for part, (_, indices) in enumerate(self.parts):
             before = perf_counter()
             folds = [self.folds[index] for index in indices]
+            features = self.features[part]
             blocks = features.at(gamma)
+            known = [self.solutions.get((part, gamma, C)) for C in Cs]
+            starts = [None if one is None else features.coefficients(one, gamma) for one in known]
             shared = perf_counter() - before
-            path = fold_path(self.problem, folds, blocks, Cs, self.newton)
+            path = fold_path(self.problem, folds, blocks, Cs, self.newton, starts)
+            for C, W in zip(Cs, path.W, strict=True):
+                self.solutions[part, gamma, C] = features.function(W)
             for place, scores in enumerate(path.held_out):
                 for index, values in zip(indices, scores, strict=True):
                     held_out[place][index] = values
                 seconds[place] += path.seconds[place] + shared / len(Cs)
         for place, C in enumerate(Cs):
             before = perf_counter()
-            fold_scores = [self.score_fold(values, f) for f, values in enumerate(held_out[place])]
+            fold_scores = [
+                self.score_fold(values, fold.test)
+                for fold, values in zip(self.folds, held_out[place], strict=True)
+            ]
             took = perf_counter() - before
             evaluation = Evaluation(
                 self.n_landmarks,
@@ -356,6 +445,7 @@ class Search:
                 seconds[place],
                 took,
                 level,
+                self.problem.n_rows,
                 held_out[place],
             )
             self.evaluations.append(evaluation)
@@ -398,7 +488,7 @@ class Search:
         rows = rows[self.problem.sample_weight[rows] > 0.0]
         seen = replace(self.problem.only(rows), X=self.problem.X[rows])
         size = min(size, seen.n_rows)
-        if self.features and self.method == "boundary":
+        if self.features and self.method == "boundary" and self.best.held_out:
             near = np.flatnonzero(self._active()[rows])
             if len(near) > 0:
                 known = self.features[part].landmarks

@@ -60,7 +60,7 @@ class _Tuned(_LASN):
         search = Search(
             problem,
             folds,
-            self._fold_scorer(X, y, sample_weight, folds, single),
+            self._fold_scorer(X, y, sample_weight, single),
             kernel=kernel,
             grid=grid,
             sizes=self._sizes(problem.n_rows, landmarks),
@@ -127,22 +127,21 @@ class _Tuned(_LASN):
         kernel = Kernel(self.kernel, gamma=middle, degree=self.degree, coef0=self.coef0)
         return kernel, Grid(Cs, sorted(set(gammas)), widens and uses_gamma)
 
-    def _fold_scorer(self, X, y, sample_weight, folds, single: bool):
-        """A function of held-out scores and the number of their fold."""
+    def _fold_scorer(self, X, y, sample_weight, single: bool):
+        """A function of the scores of held-out rows, and of where those are."""
         holder = self._held_out_estimator(single)
         scorer = check_scoring(holder, scoring=self.scoring)
         # scikit-learn's own scorers hand X on to the estimator, which knows the answer.
         wants_rows = not hasattr(scorer, "_score_func") and self.scoring is not None
 
-        def score_fold(scores: np.ndarray, index: int) -> float:
-            test = folds[index].test
+        def score_fold(scores: np.ndarray, test: np.ndarray) -> float:
             holder._held_out = scores
             options = {} if sample_weight is None else {"sample_weight": sample_weight[test]}
             score = scorer(holder, X[test] if wants_rows else None, y[test], **options)
             if not np.isfinite(score):
                 raise ValueError(
-                    f"scoring={self.scoring!r} gave {score} on fold {index}; give a scorer that is "
-                    "finite on every fold, or a cv with larger or stratified folds."
+                    f"scoring={self.scoring!r} gave {score} on a fold of {len(test)} rows; give a "
+                    "scorer that is finite on every fold, or a cv with larger or stratified folds."
                 )
             return float(score)
 
@@ -191,6 +190,7 @@ def cv_results(evaluations: list[Evaluation]) -> dict:
     for name in ("C", "gamma", "n_landmarks"):
         values = [getattr(one, name) for one in evaluations]
         results[f"param_{name}"] = MaskedArray(values, mask=False)
+    results["n_resources"] = np.array([one.n_rows for one in evaluations])
     results["params"] = [
         {"C": one.C, "gamma": one.gamma, "n_landmarks": one.n_landmarks} for one in evaluations
     ]
@@ -273,6 +273,8 @@ device, dtype, verbose, eigenvalue_cutoff :
         Its place in ``cv_results_``.
     cv_results_ : dict of arrays
         In the layout of ``GridSearchCV``. Folds are fitted together, so their times are equal.
+        ``n_resources`` is the number of rows: with many rows and classes, ``n_landmarks="auto"``
+        tries the whole grid on a sample of them first, and only what was tried on all is refitted.
     landmark_curve_ : list of dict
         For each number of landmarks the best score, its standard error, C, gamma and seconds.
     C_ : float
