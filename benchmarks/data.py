@@ -57,6 +57,7 @@ SOURCES = {
     "covtype": Source("covtype.binary.sample5000", "covtype.binary.sample5000.t"),
     "dna": Source("dna.scale", "dna.scale.t"),
     "segment": Source("segment.scale", 0.2),
+    "vehicle": Source("vehicle.scale", 0.2),
     "cadata": Source("cadata", 0.2, regression=True),
     "abalone": Source("abalone_scale", 0.2, regression=True),
 }
