@@ -81,6 +81,11 @@ def test_verdict_on_accuracy(ours, deviation, word):
     assert verdict.tone == ("bad" if word == "lower" else "good")
 
 
+def test_verdict_cannot_ask_for_less_than_one_test_row():
+    assert verdicts.accuracy(58.0, 58.5, one_row=0.5).word == "as printed"
+    assert verdicts.accuracy(58.0, 58.5, one_row=0.1).word == "lower"
+
+
 @pytest.mark.parametrize(
     ("ours", "other", "stopped_after", "word"),
     [

@@ -5,24 +5,24 @@ from html import escape
 from paper.verdicts import Verdict
 
 STYLE = """
-:root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --paper: #ffffff;
+:root { color-scheme: light dark; --ink: #1c2430; --paper: #ffffff;
   --line: #d8dee6; --band: #f4f6f9; --good: #14713d; --bad: #b3261e; --open: #6b7280; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --soft: #9aa6b5; --paper: #14181e;
+@media (prefers-color-scheme: dark) { :root { --ink: #e4e8ee; --paper: #14181e;
   --line: #333c48; --band: #1c222a; --good: #5fcf8e; --bad: #ff8a80; --open: #9aa6b5; } }
 * { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 1120px; color: var(--ink);
+body { margin: 0 auto; padding: 1.5rem 1rem 4rem; max-width: 1240px; color: var(--ink);
   background: var(--paper); font: 16px/1.5 system-ui, "DejaVu Sans", sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; border-top: 1px solid var(--line);
   padding-top: 1rem; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
-p, li { max-width: 72ch; } .soft, caption { color: var(--soft); }
+p, li { max-width: 72ch; }
 code { font-size: .9em; overflow-wrap: anywhere; }
-nav a { margin-right: 1rem; white-space: nowrap; } a { color: inherit; }
+nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } a { color: inherit; }
 .scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid var(--line); border-radius: 6px; }
-table { border-collapse: collapse; font-size: .85rem; width: 100%;
+table { border-collapse: collapse; font-size: .8rem; width: 100%;
   font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .6rem; text-align: right; white-space: nowrap; }
+th, td { padding: .3rem .5rem; text-align: right; white-space: nowrap; }
 th { background: var(--band); text-align: right; vertical-align: bottom; font-weight: 600; }
 th:first-child, td:first-child { text-align: left; position: sticky; left: 0;
   background: var(--paper); }
@@ -47,13 +47,14 @@ class Words(str):
     """A cell of words: to the left, and wrapped."""
 
 
-def table(header: list[str], rows: list[list], caption: str = "") -> Html:
+def table(header: list[str], rows: list[list]) -> Html:
     """A table that scrolls sideways where it is too wide; None is a dash."""
+    if not rows:
+        return paragraph("Not run yet.")
     head = "".join(f"<th>{_cell(name)}</th>" for name in header)
     body = "".join(f"<tr>{''.join(map(_data, row))}</tr>" for row in rows)
-    text = f"<p class='soft'>{_cell(caption)}</p>" if caption else ""
     return Html(
-        f"{text}<div class='scroll'><table><thead><tr>{head}</tr></thead>"
+        f"<div class='scroll'><table><thead><tr>{head}</tr></thead>"
         f"<tbody>{body}</tbody></table></div>"
     )
 

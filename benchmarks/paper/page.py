@@ -129,7 +129,7 @@ def _libsvm(whole: dict) -> Html:
             continue
         svc, exact, exact_1, lasn = found
         paper = printed.table(4)[name]["libsvm_accuracy"]
-        verdict = _verdict(exact_1, paper) if exact_1 else None
+        verdict = _verdict(name, exact_1, paper) if exact_1 else None
         ratio = svc["seconds"] / lasn["seconds"] if _ok(svc) and _ok(lasn) else None
         table.append(
             [
@@ -193,7 +193,12 @@ def _linear_accuracy(linear: dict) -> Html:
         for solver, column in columns.items():
             ours, paper = linear.get((name, solver, "default")), printed.table(3)[name]
             value = paper[f"{column}_accuracy"]
-            row += [_percent(ours), f"{value:.2f}", _difference(ours, value), _verdict(ours, value)]
+            row += [
+                _percent(ours),
+                f"{value:.2f}",
+                _difference(ours, value),
+                _verdict(name, ours, value),
+            ]
         table.append([*row, _percent(linear.get((name, "LA-L1", "default")))])
     header = ["set"]
     for solver in columns:
@@ -277,6 +282,7 @@ def _reasons(folder: Path) -> Html:
 def _table4_verdicts(whole: dict) -> list[verdicts.Verdict]:
     return [
         _verdict(
+            name,
             whole.get((name, "lasn")),
             printed.table(4)[name]["lasn_accuracy"],
             printed.table(4)[name]["lasn_accuracy_std"],
@@ -285,11 +291,16 @@ def _table4_verdicts(whole: dict) -> list[verdicts.Verdict]:
     ]
 
 
-def _verdict(ours, paper: float, deviation: float = 0.0) -> verdicts.Verdict:
+def _verdict(name: str, ours, paper: float, deviation: float = 0.0) -> verdicts.Verdict:
     if not _ok(ours):
         return verdicts.NOT_RUN
     return verdicts.accuracy(
-        ours["accuracy"], paper, ours["accuracy_std"] or 0.0, deviation, int(ours["runs"])
+        ours["accuracy"],
+        paper,
+        ours["accuracy_std"],
+        deviation,
+        runs=int(ours["runs"]),
+        one_row=100.0 / printed.test_rows(name),
     )
 
 

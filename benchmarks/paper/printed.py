@@ -45,5 +45,10 @@ def training_rows(name: str) -> int:
     return known.train.rows if known.test else loading.training_rows(known.train.rows)
 
 
+def test_rows(name: str) -> int:
+    known = sets()[name]
+    return known.test.rows if known.test else known.train.rows - training_rows(name)
+
+
 def _numbers(row: dict[str, str]) -> dict:
     return {key: value if key == "group" else float(value) for key, value in row.items()}
