@@ -33,7 +33,15 @@ def approximation(found: dict[str, list[dict]]) -> list[str]:
             ]
             title = f"{name}: {norm.capitalize()} norm"
             drawings.append(
-                svg(Plot(title, "landmarks or rank k", "|K − K~| / |K|", curves, log_y=True))
+                svg(
+                    Plot(
+                        title,
+                        "landmarks or rank k",
+                        "relative error |K − K~| / |K|",
+                        curves,
+                        log_y=True,
+                    )
+                )
             )
     return drawings
 
@@ -51,7 +59,9 @@ def theorem_2(found: dict[str, list[dict]]) -> list[str]:
             Curve(text, _column(cells, "k"), _column(cells, side), i)
             for i, (side, text) in enumerate(sides.items())
         ]
-        plot = Plot(f"{name}: Theorem 2", "landmarks k", "norm of weights", curves, log_y=True)
+        plot = Plot(
+            f"{name}: Theorem 2", "landmarks k", "distance of weights, no unit", curves, log_y=True
+        )
         drawings.append(svg(plot))
     return drawings
 

@@ -5,7 +5,6 @@ it: one file, nothing from outside. What has not been run is shown as not run.
 """
 
 import os
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from paper import (
     cost_parameter,
     errors,
     figures,
+    finished,
     gamma,
     landmark_size,
     markup,
@@ -26,7 +26,7 @@ from paper import (
     texts,
     verdicts,
 )
-from paper.cells import Results
+from paper.finished import by_key, by_set
 from paper.markup import Html, Words
 
 _PEERS = ("LA-DCD", "LA-TRON")
@@ -46,8 +46,8 @@ def write(folder: Path, machine: str) -> Path:
 
 
 def render(folder: Path, machine: str) -> str:
-    linear, whole = _by_key(folder, table3), _by_key(folder, table4)
-    sizes, costs = _by_set(folder, landmark_size), _by_set(folder, cost_parameter)
+    linear, whole = by_key(folder, table3), by_key(folder, table4)
+    sizes, costs = by_set(folder, landmark_size), by_set(folder, cost_parameter)
     sections = [
         _accuracy(whole),
         _libsvm(whole),
@@ -57,8 +57,8 @@ def render(folder: Path, machine: str) -> str:
                  figures.landmark_sizes(sizes), claims.of_landmark_sizes(sizes)),
         _figures("figures-c", "Figures stable_c and nonstable_c: the cost C", cost_parameter,
                  figures.costs(costs), claims.of_costs(costs)),
-        _errors(_by_set(folder, errors)),
-        _gamma(_by_key(folder, gamma)),
+        _errors(by_set(folder, errors)),
+        _gamma(by_key(folder, gamma)),
         _reasons(folder),
     ]  # fmt: skip
     head = _head(machine, whole, linear)
@@ -155,16 +155,17 @@ def _speed(linear: dict) -> Html:
     for name in rows.present():
         paper = printed.table(3)[name]
         ours = linear.get((name, "LA-SN", "equal"))
-        row = [_label(name), printed.landmarks(name), _seconds(ours), _excess(ours)]
+        row = [_label(name), printed.landmarks(name), _seconds(ours), _excess(ours), _runs(ours)]
         for peer, column in zip(_PEERS, ("dcd", "tron"), strict=True):
             other = linear.get((name, peer, "equal"))
             ratio, verdict = _solver_verdict(linear, name, peer)
             printed_ratio = paper[f"{column}_seconds"] / paper["sn_seconds"]
-            row += [_seconds(other), _excess(other), ratio, f"{printed_ratio:.1f}", verdict]
+            row += [_seconds(other), _excess(other), _runs(other)]
+            row += [ratio, f"{printed_ratio:.1f}", verdict]
         table.append(row)
-    header = ["set", "k", "LA-SN s", "excess"]
+    header = ["set", "k", "LA-SN s", "excess", "runs"]
     for peer in _PEERS:
-        header += [f"{peer} s", "excess", "ratio", "paper's ratio", "verdict"]
+        header += [f"{peer} s", "excess", "runs", "ratio", "paper's", "verdict"]
     default = []
     for name in rows.present():
         cells = [linear.get((name, solver, "default")) for solver in table3.LADDERS]
@@ -250,7 +251,7 @@ def _gamma_verdict(ours, paper: float) -> verdicts.Verdict:
 
 def _reasons(folder: Path) -> Html:
     table = []
-    for row in _rows(folder, reasons):
+    for row in finished.rows(folder, reasons):
         paper = printed.table(4)[row["data_set"]]["lasn_accuracy"]
         other = printed.table(3)[row["data_set"]]["sn_accuracy"]
         table.append(
@@ -269,7 +270,7 @@ def _reasons(folder: Path) -> Html:
         "Table 4 %",
         "Table 3 %",
     ]
-    found = [[_label(name), Words(text)] for name, text in reasons.FOUND.items()]
+    found = [[name, Words(text)] for name, text in reasons.FOUND.items()]
     return markup.section(
         "reasons",
         "Where numbers differ, and why",
@@ -353,32 +354,3 @@ def _excess(cell) -> str | None:
 
 def _runs(cell) -> int | None:
     return int(cell["runs"]) if _ok(cell) else None
-
-
-def _by_key(folder: Path, experiment) -> dict[tuple, dict]:
-    return {tuple(row[key] for key in experiment.KEYS): row for row in _rows(folder, experiment)}
-
-
-def _by_set(folder: Path, experiment) -> dict[str, list[dict]]:
-    """Finished cells by data set, in the order of the rest of the key."""
-    found: dict[str, list[dict]] = {}
-    for row in _rows(folder, experiment):
-        if _ok(row):
-            found.setdefault(row["data_set"], []).append(row)
-    inner = experiment.KEYS[1]
-    return {name: sorted(cells, key=lambda cell: cell[inner]) for name, cells in found.items()}
-
-
-def _rows(folder: Path, experiment) -> list[dict]:
-    """Finished cells, with numbers for what reads as one and None for what is empty."""
-    results = Results(folder, experiment.NAME, experiment.KEYS)
-    return [{key: _value(text) for key, text in row.items()} for row in results.rows()]
-
-
-def _value(text: str):
-    if text == "":
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return sys.intern(text)

@@ -4,6 +4,8 @@ import io
 import re
 from dataclasses import dataclass, field
 
+import numpy as np
+
 # Matplotlib writes colours as numbers; this one is replaced by the page's own.
 _INK = "#010203"
 _COLOURS = ("#3d85c6", "#d9822b", "#2f9e6e", "#c2417c", "#8b6cd9", "#8a8f98")
@@ -46,8 +48,9 @@ def svg(plot: Plot) -> str:
     """The plot as one ``<svg>`` element."""
     import matplotlib
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
+    values = [y for curve in plot.curves for y in curve.y]
     style = {
         "svg.fonttype": "none",  # text stays text: any browser has the glyphs
         "svg.hashsalt": plot.title,
@@ -70,14 +73,20 @@ def svg(plot: Plot) -> str:
                 linewidth=1.6,
             )
         axes.set(title=plot.title, xlabel=plot.x_label, ylabel=plot.y_label)
-        for axis, is_log in ((axes.xaxis, plot.log_x), (axes.yaxis, plot.log_y)):
-            if is_log:
-                axis._set_axes_scale("log")
-                axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-                axis.set_minor_formatter(NullFormatter())
+        plain = FuncFormatter(lambda value, _: f"{value:g}")
         if plot.log_x:
             ticks = sorted({x for curve in plot.curves for x in curve.x})
+            axes.set_xscale("log")
             axes.set_xticks(ticks[:: 1 + len(ticks) // 7])
+            axes.xaxis.set_major_formatter(plain)
+            axes.xaxis.set_minor_formatter(NullFormatter())
+        if plot.log_y:
+            low, high = np.nanmin(values), np.nanmax(values)
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(plain)
+            # Powers of ten alone are too few labels where the curves span less than two of them.
+            axes.yaxis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+            axes.yaxis.set_minor_formatter(plain if high < 100.0 * low else NullFormatter())
         axes.grid(alpha=0.25, color=_INK)
         axes.spines[["top", "right"]].set_visible(False)
         axes.legend(frameon=False, fontsize=8)
