@@ -20,7 +20,7 @@ from time import perf_counter
 from lasn.progress import Bar
 from measure import machine, parser, say
 from paper import landmark_size, page, printed, rows
-from paper.cells import Cell, Results, Run, run_cell
+from paper.cells import Cell, Results, Run, run_cell, write_machine
 from paper.plots import require_matplotlib
 
 EXPERIMENTS = ("table4", "table3", "landmark_size", "cost_parameter", "errors", "reasons", "gamma")
@@ -33,7 +33,7 @@ def main() -> int:
     command.add_argument("--sets", nargs="+", metavar="SET", help="the paper's names; default: all")
     command.add_argument("--runs", type=int, default=10, help="repetitions (default: 10)")
     command.add_argument(
-        "--budget", type=float, default=40.0, help="seconds for the repetitions of a cell"
+        "--budget", type=float, default=20.0, help="seconds for the repetitions of a cell"
     )
     command.add_argument("--limit", type=float, default=240.0, help="most seconds of a cell")
     command.add_argument("--minutes", type=float, help="begin no cell after so many")
@@ -47,8 +47,10 @@ def main() -> int:
         print("\n".join(map(str, todo)))
         return 0
     require_matplotlib()
+    if todo:
+        write_machine(folder, machine())
     failed = _run_all(todo, folder, 60.0 * (options.minutes or float("inf")))
-    say(f"wrote {page.write(folder, machine())}")
+    say(f"wrote {page.write(folder)}")
     for cell, reason in failed:
         say(f"FAILED {cell}: {reason}")
     return int(bool(failed))

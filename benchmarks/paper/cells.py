@@ -23,7 +23,7 @@ class Run:
 
     sets: tuple[str, ...]
     runs: int = 10
-    budget: float = 40.0  # seconds: no further repetition begins after them
+    budget: float = 20.0  # seconds: no further repetition begins after them
     limit: float = 240.0  # seconds: a cell is stopped then
     quick: bool = False
 
@@ -85,6 +85,28 @@ class Results:
         with open(self.path, "rb+") as file:
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)
+
+
+def write_machine(folder: Path, machine: str) -> None:
+    """Note where the cells of this folder were measured last."""
+    replace_text(folder / "machine.txt", machine + "\n")
+
+
+def read_machine(folder: Path) -> str:
+    path = folder / "machine.txt"
+    return path.read_text(encoding="utf-8").strip() if path.exists() else "no machine yet"
+
+
+def replace_text(path: Path, text: str) -> Path:
+    """Write a file whole: the old one stays until the new one is on the disk."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial")
+    with open(partial, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    partial.replace(path)
+    return path
 
 
 def run_cell(cell: Cell) -> dict:

@@ -1,5 +1,6 @@
 """HTML by small functions: tables, sections, and the style of the page."""
 
+import re
 from html import escape
 
 from paper.verdicts import Verdict
@@ -16,7 +17,7 @@ h1 { font-size: 1.7rem; line-height: 1.25; margin: 0 0 .5rem; }
 h2 { font-size: 1.25rem; margin: 2.5rem 0 .5rem; border-top: 1px solid var(--line);
   padding-top: 1rem; }
 h3 { font-size: 1rem; margin: 1.5rem 0 .25rem; }
-p, li { max-width: 72ch; }
+p, dd { max-width: 72ch; } dt { font-weight: 600; } dd { margin: 0 0 .75rem; }
 code { font-size: .9em; overflow-wrap: anywhere; }
 nav { display: flex; flex-wrap: wrap; gap: .25rem 1rem; } a { color: inherit; }
 .scroll { overflow-x: auto; margin: .75rem 0; border: 1px solid var(--line); border-radius: 6px; }
@@ -65,7 +66,14 @@ def section(identity: str, title: str, *parts: str) -> Html:
 
 
 def paragraph(text: str) -> Html:
-    return Html(f"<p>{_cell(text)}</p>")
+    """Plain text; what stands between backquotes is code."""
+    marked = re.sub("`(.*?)`", r"<code>\1</code>", escape(text))
+    return Html(f"<p>{marked}</p>")
+
+
+def definitions(texts: dict[str, str]) -> Html:
+    items = (f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in texts.items())
+    return Html(f"<dl>{''.join(items)}</dl>")
 
 
 def figures(drawings: list[str]) -> Html:

@@ -1,10 +1,9 @@
 """The page: our number, the paper's, the difference and a verdict, cell by cell, and the figures.
 
-``write(folder, machine)`` reads the CSV files of a folder of results and writes ``page.html`` into
-it: one file, nothing from outside. What has not been run is shown as not run.
+``write(folder)`` reads the CSV files of a folder of results and writes ``page.html`` into it: one
+file, nothing from outside. What has not been run is shown as not run.
 """
 
-import os
 from collections import Counter
 from pathlib import Path
 
@@ -26,26 +25,19 @@ from paper import (
     texts,
     verdicts,
 )
+from paper.cells import read_machine, replace_text
 from paper.finished import by_key, by_set
 from paper.markup import Html, Words
 
 _PEERS = ("LA-DCD", "LA-TRON")
 
 
-def write(folder: Path, machine: str) -> Path:
-    """Write ``page.html`` from the results in the folder; the old page stays until it is whole."""
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / "page.html"
-    partial = path.with_suffix(".partial")
-    with open(partial, "w", encoding="utf-8") as file:
-        file.write(render(folder, machine))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
-    return path
+def write(folder: Path) -> Path:
+    """Write ``page.html`` from the results in the folder."""
+    return replace_text(folder / "page.html", render(folder))
 
 
-def render(folder: Path, machine: str) -> str:
+def render(folder: Path) -> str:
     linear, whole = by_key(folder, table3), by_key(folder, table4)
     sizes, costs = by_set(folder, landmark_size), by_set(folder, cost_parameter)
     sections = [
@@ -61,16 +53,14 @@ def render(folder: Path, machine: str) -> str:
         _gamma(by_key(folder, gamma)),
         _reasons(folder),
     ]  # fmt: skip
-    head = _head(machine, whole, linear)
+    head = _head(folder, whole, linear)
     return markup.document("The paper's experiments, again", [head, *sections])
 
 
-def _head(machine: str, whole: dict, linear: dict) -> Html:
-    tally = Counter(
-        verdict.word for verdict in _table4_verdicts(whole) if verdict is not verdicts.NOT_RUN
-    )
+def _head(folder: Path, whole: dict, linear: dict) -> Html:
+    tally = Counter(verdict.word for verdict in _table4_verdicts(whole) if verdict.tone != "open")
     faster = Counter(
-        _solver_verdict(linear, name, peer)[1].word for name in rows.present() for peer in _PEERS
+        _solver_verdict(linear, name, peer)[1].word for name in _shown(linear) for peer in _PEERS
     )
     items = [(count, f"Table 4 accuracies {word}") for word, count in tally.items()]
     items += [
@@ -79,8 +69,8 @@ def _head(machine: str, whole: dict, linear: dict) -> Html:
         if word != verdicts.NOT_RUN.word
     ]
     listed = "".join(f"<li><b>{count}</b> {text}</li>" for count, text in items)
-    missing = ", ".join(rows.missing())
-    left_out = markup.paragraph(f"Data sets that are not here: {missing}.") if missing else ""
+    absent = ", ".join(name for name in rows.missing() if (name, "lasn") not in whole)
+    left_out = markup.paragraph(f"Data sets that are not here: {absent}.") if absent else ""
     links = {
         "table-4": "Table 4", "libsvm": "LIBSVM", "table-3": "Table 3", "figures-k": "k",
         "figures-c": "C", "errors": "errors", "reasons": "reasons",
@@ -88,7 +78,7 @@ def _head(machine: str, whole: dict, linear: dict) -> Html:
     nav = "".join(f"<a href='#{target}'>{text}</a>" for target, text in links.items())
     return Html(
         f"<h1>{texts.TITLE}</h1><nav>{nav}</nav><ul class='tally'>{listed}</ul>"
-        + markup.paragraph(f"Measured on: {machine}.")
+        + markup.paragraph(f"Measured on: {read_machine(folder)}.")
         + left_out
         + markup.paragraph(texts.SETTINGS)
         + "".join(markup.paragraph(rule) for rule in verdicts.RULES.values())
@@ -152,7 +142,7 @@ def _libsvm(whole: dict) -> Html:
 
 def _speed(linear: dict) -> Html:
     table = []
-    for name in rows.present():
+    for name in _shown(linear):
         paper = printed.table(3)[name]
         ours = linear.get((name, "LA-SN", "equal"))
         row = [_label(name), printed.landmarks(name), _seconds(ours), _excess(ours), _runs(ours)]
@@ -167,7 +157,7 @@ def _speed(linear: dict) -> Html:
     for peer in _PEERS:
         header += [f"{peer} s", "excess", "runs", "ratio", "paper's", "verdict"]
     default = []
-    for name in rows.present():
+    for name in _shown(linear):
         cells = [linear.get((name, solver, "default")) for solver in table3.LADDERS]
         shown = [f(cell) for cell in cells for f in (_seconds, _excess, _runs)]
         del shown[-2]  # the hinge loss has another objective
@@ -189,7 +179,7 @@ def _speed(linear: dict) -> Html:
 def _linear_accuracy(linear: dict) -> Html:
     columns = {"LA-SN": "sn", "LA-DCD": "dcd", "LA-TRON": "tron"}
     table = []
-    for name in rows.present():
+    for name in _shown(linear):
         row = [_label(name)]
         for solver, column in columns.items():
             ours, paper = linear.get((name, solver, "default")), printed.table(3)[name]
@@ -270,14 +260,19 @@ def _reasons(folder: Path) -> Html:
         "Table 4 %",
         "Table 3 %",
     ]
-    found = [[name, Words(text)] for name, text in reasons.FOUND.items()]
     return markup.section(
         "reasons",
         "Where numbers differ, and why",
-        markup.table(["set", "reason"], found),
+        markup.definitions(reasons.FOUND),
         texts.EXPERIMENTS,
         markup.table(header, table),
     )
+
+
+def _shown(linear: dict) -> list[str]:
+    """Sets that are here or were, when they were measured."""
+    measured = {key[0] for key in linear}
+    return [name for name in printed.sets() if name in measured or name in rows.present()]
 
 
 def _table4_verdicts(whole: dict) -> list[verdicts.Verdict]:
@@ -294,7 +289,7 @@ def _table4_verdicts(whole: dict) -> list[verdicts.Verdict]:
 
 def _verdict(name: str, ours, paper: float, deviation: float = 0.0) -> verdicts.Verdict:
     if not _ok(ours):
-        return verdicts.NOT_RUN
+        return verdicts.NOT_RUN if name in rows.present() else verdicts.NO_DATA
     return verdicts.accuracy(
         ours["accuracy"],
         paper,

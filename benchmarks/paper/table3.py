@@ -63,7 +63,7 @@ def measure(data_set: str, solver: str, rule: str, runs: int, budget: float) -> 
     k = min(printed.landmarks(data_set), len(sample.y_train))
     ladder = LADDERS[solver] if rule == "equal" else LADDERS[solver][:1]
     rung = 0
-    small = ReducedProblem(rows.Rows(*(part[:400] for part in sample)), min(k, 50), 0)
+    small = ReducedProblem(sample.few(), min(k, 50), 0)
     small.fit(solver, ladder[0], rule)  # what a first call loads is not timed
 
     def once(seed: int) -> dict[str, float]:

@@ -32,6 +32,7 @@ class Verdict:
 
 
 NOT_RUN = Verdict("not run", "open")
+NO_DATA = Verdict("no data", "open")
 
 
 def accuracy(
