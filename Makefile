@@ -1,14 +1,21 @@
 # make demo   train and evaluate a kernel SVM on data that ships with scikit-learn
 # make test   everything that has to hold: format, lint, types, tests, doctests
+# make paper  the paper's experiments on the data that is here, and a page with its numbers beside ours;
+#             QUICK=1 for a smoke test within three minutes
 # make clean  remove what the other commands made
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo test check-format lint types pytest wheel clean
+.PHONY: demo paper test check-format lint types pytest wheel clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m lasn.demo
+
+# One thread each: LIBLINEAR and LIBSVM, which it compares with, cannot use more.
+paper: $(VENV)/installed-plot
+	cd benchmarks && OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} \
+		$(abspath $(BIN))/python -m paper $(if $(QUICK),--quick)
 
 test: check-format lint types pytest
 
@@ -35,6 +42,10 @@ $(VENV)/installed: pyproject.toml
 
 $(VENV)/installed-test: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	touch $@
+
+$(VENV)/installed-plot: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot]"
 	touch $@
 
 clean:

@@ -123,6 +123,14 @@ def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight
     return _stack(landmarks, new)
 
 
+def nearest_rows(X, landmarks):
+    """The rows of X that are nearest to the landmarks, each once, in the order of the landmarks."""
+    from sklearn.metrics import pairwise_distances_argmin
+
+    places = pairwise_distances_argmin(landmarks, X)
+    return X[places[np.sort(np.unique(places, return_index=True)[1])]]
+
+
 def distinct_rows(X):
     """The rows of X without repetition, in an order that depends on their values only."""
     if not sp.issparse(X):

@@ -25,7 +25,7 @@ import numpy as np
 from lasn.blocks import MemoryBlocks, Work
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.landmarks import more_landmarks
+from lasn.landmarks import more_landmarks, nearest_rows
 from lasn.memory import working_memory
 from lasn.newton import NewtonOptions, NewtonStart, minimize
 from lasn.objective import RegularizedLoss
@@ -493,12 +493,15 @@ class Search:
             if len(near) > 0:
                 known = self.features[part].landmarks
                 groups, weight = seen.groups, seen.sample_weight
-                return more_landmarks(seen.X, known, size, near, groups, weight, self.rng)
+                found = more_landmarks(seen.X, known, size, near, groups, weight, self.rng)
+                return found if self.per_fold else nearest_rows(seen.X, found)
         limits = {"memory_limit": self.memory_limit}
         middle = sorted(self.grid.Cs)[len(self.grid.Cs) // 2]
-        return find_landmarks(
-            replace(seen, C=middle), self.kernel, size, self.method, limits, self.rng
-        )[0]
+        problem = replace(seen, C=middle)
+        found, _ = find_landmarks(problem, self.kernel, size, self.method, limits, self.rng)
+        by_label = self.method in ("boundary", "class_kmeans") and not self.per_fold
+        # The mean of rows of one class tells their class, that of the held-out ones among them too.
+        return nearest_rows(seen.X, found) if by_label else found
 
     def _forget_held_out(self) -> None:
         """Keep the scores of candidates that are still in question."""
