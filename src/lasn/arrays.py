@@ -46,6 +46,11 @@ def torch_dtype(dtype: Any) -> Any:
     return dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
 
 
+def numpy_dtype(dtype: Any) -> np.dtype:
+    """NumPy's name for torch's dtype; its own names stay."""
+    return np.dtype(str(dtype).removeprefix("torch.")) if not isinstance(dtype, np.dtype) else dtype
+
+
 def cast(array: Any, dtype: Any) -> Any:
     """The array in another dtype; itself where it has that one."""
     if is_tensor(array):

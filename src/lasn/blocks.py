@@ -54,6 +54,7 @@ class Block(Protocol):
     dtype: np.dtype
     row_bytes: int
     spare_bytes: int
+    worth_copying: float  # up to this share of the rows, copying them pays: products skip the rest
 
     def matrix(self, rows: np.ndarray | None = None) -> Any:
         """The rows, or those at the given positions: shape (rows, n_columns), dense or CSR.
@@ -105,10 +106,10 @@ class BlockSource(Protocol):
 class ChosenRows:
     """Some rows of X, copied block by block when they are wanted."""
 
-    def __init__(self, X: Any, rows: np.ndarray):
+    def __init__(self, X: Any, rows: Any):
         nested = isinstance(X, ChosenRows)
         self.X: Any = X.X if nested else X
-        self.rows: np.ndarray = X.rows[rows] if nested else rows
+        self.rows: Any = X.rows[rows] if nested else rows
         self.shape = (len(rows), X.shape[1])
         self.dtype = X.dtype
 
@@ -255,6 +256,8 @@ class _MemoryBlock:
 
     They are kept where the budget allows, from the first reading or from the second on.
     """
+
+    worth_copying = 0.5
 
     def __init__(
         self,

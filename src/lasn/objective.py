@@ -32,8 +32,6 @@ from lasn.factors import factorize
 from lasn.losses import Loss
 from lasn.threads import for_each_slice
 
-# Copying the active rows of a block pays when products then skip this share of it.
-_WORTH_SKIPPING = 0.5
 # For a single product the copy must cost less than the rows that it skips.
 _WORTH_GATHERING = 0.3
 
@@ -413,7 +411,7 @@ def _curvature_weights(block: Block, y, cost, z, loss):
 
 def _gather_active(block: Block, weights):
     positions = nonzero(weights.any(axis=1))
-    if len(positions) > (1.0 - _WORTH_SKIPPING) * block.n_rows:
+    if len(positions) > block.worth_copying * block.n_rows:
         return _ActiveRows(weights), ()
     kept = block.gather(positions)
     if kept is None and block.is_kept:
