@@ -67,9 +67,9 @@ class _Line:
 @dataclass
 class _Curvature:
     point: _Point
-    costs: Costs = Costs()
     product_cost: float = 1.0
     rows_cost: float = np.inf
+    costs = Costs()
 
     def _matrix(self, index):
         return self.point.objective.h(self.point.W[:, index], self.point.columns[index])

@@ -1,15 +1,16 @@
 """The few array operations that NumPy and torch spell differently, chosen by the array's type.
 
 The solver's formulas are written once, for NumPy arrays and for torch tensors on any device. What
-both spell alike (arithmetic, ``.sum(axis=0)``, indexing) is used as it is; functions of one name are
-taken from ``namespace(x)``; the rest is here. torch is an optional dependency: a tensor can only
+both spell alike (arithmetic, ``.sum(axis=0)``, indexing) is used as it is; functions of one name
+are taken from ``namespace(x)``; the rest is here. torch is an optional dependency: a tensor can only
 come from a torch that the caller has imported, so nothing here imports it first.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ def to_numpy(array: Any) -> Any:
 
 
 def like(array: Any, other: Any, dtype: Any = None) -> Any:
-    """A NumPy array or tensor in the place where ``other`` is, and of its dtype if none is given."""
+    """An array or tensor in the place where ``other`` is, and of its dtype if none is given."""
     if is_tensor(other):
         dtype = other.dtype if dtype is None else torch_dtype(dtype)
         return sys.modules["torch"].as_tensor(array).to(other.device, dtype)
@@ -71,6 +72,18 @@ def widest_dtype(device: Any) -> Any:
     return torch.float32 if device.type == "mps" else torch.float64
 
 
+@contextmanager
+def float32_products(precision: str = "highest") -> Iterator[None]:
+    """torch's float32 products in full ("highest") or in TF32 ("high"), whatever is set outside."""
+    torch = sys.modules["torch"]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
 def nonzero(mask: Any) -> Any:
     """Positions at which a mask of shape (n,) is true."""
     return mask.nonzero().squeeze(1) if is_tensor(mask) else np.flatnonzero(mask)
@@ -101,7 +114,7 @@ def sigmoid(array: Any) -> Any:
 def bincount(groups: Any, weights: Any, size: int) -> Any:
     """The sum of the weights of each group 0, 1, ..., size - 1."""
     if is_tensor(groups):
-        return wide(weights).new_zeros(size).index_add_(0, groups, wide(weights))
+        return groups.bincount(wide(weights), minlength=size)
     return np.bincount(groups, weights, size)
 
 

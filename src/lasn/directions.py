@@ -118,6 +118,7 @@ class DirectionSolver:
             for index, column in enumerate(columns):
                 assembled = _factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
+                assert assembled.factor is not None
                 D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":

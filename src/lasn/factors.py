@@ -21,7 +21,9 @@ from lasn.arrays import cast, is_tensor, like, to_numpy, widest_dtype
 class Factor(Protocol):
     """What is kept of V."""
 
-    shift: float
+    @property
+    def shift(self) -> float:
+        """What was added to the diagonal of V."""
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """V^-1 b for each column, in float64."""

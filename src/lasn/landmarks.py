@@ -23,12 +23,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
-from lasn.arrays import bincount, is_tensor, nonzero, numpy_dtype, to_numpy
+from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dtype, to_numpy
 from lasn.caller import warn_caller
 
 MAX_KMEANS_ROWS = 20_000
@@ -36,6 +37,8 @@ _LLOYD_STEPS = 5
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 40
 _FEWEST_ROWS = 3000
+# Bins of targets are settled by about this many of them.
+_MANY_TARGETS = 1_000_000
 # A sample is drawn without a permutation of all rows where it is less than one of this many.
 _FEW_OF = 20
 # Centres of sparse data are dense: above this many features they are not made.
@@ -148,11 +151,12 @@ def distinct_rows(X):
     return X[[first[key] for key in sorted(first)]]
 
 
-def target_bins(y: np.ndarray, n_bins: int = 4) -> np.ndarray:
+def target_bins(y: Any, n_bins: int = 4) -> Any:
     """Groups for a regression: bins of the (first) target with about equally many rows."""
     target = y[:, 0]
-    edges = np.quantile(target, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
-    return np.searchsorted(edges, target, side="right")
+    step = 1 + len(target) // _MANY_TARGETS
+    edges = np.quantile(to_numpy(target[::step]), np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+    return namespace(target).searchsorted(like(edges, target), target, side="right")
 
 
 def _sample_by_group(groups, size: int, rng) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Losses: what one row costs, as a function of its target y and its score z = w . x.
 
-A loss is one small class with two methods, both elementwise over arrays of one shape (NumPy's or torch's):
+A loss is one small class with two methods, both elementwise over arrays of one shape, NumPy's or
+torch's:
 
 ``value(y, z)``
     the loss;

@@ -13,8 +13,9 @@ F, and only active ones.
 
 Sums over rows are float64 whatever the type of the features; so are W, predictions and the line
 search. M and an assembled V are where the blocks compute (NumPy or torch, see ``arrays.py``); all
-that Newton's method sees is NumPy's. Here a *pass* is one reading of every feature row: a point costs one, a line costs one and
-brings the gradient at its full step, a step length tried on it costs none.
+that Newton's method sees is NumPy's. Here a *pass* is one reading of every feature row: a point
+costs one, a line costs one and brings the gradient at its full step, a step length tried on it
+costs none.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from lasn.arrays import torch_dtype, wide, widest_dtype
+from lasn.arrays import float32_products, torch_dtype, wide, widest_dtype
 from lasn.blocks import ChosenRows, Work
 from lasn.directions import Costs
 from lasn.memory import parse_memory_limit, working_memory
-from lasn.torch_kernels import TorchColumns, float32_products, rows_at_a_time
+from lasn.torch_kernels import TorchColumns, rows_at_a_time
 from lasn.torch_rows import HostRows, SparseRows
 
 # One operation of a product with a vector, in operations of a float32 matrix product; fused
@@ -46,9 +46,7 @@ def device_memory(device: torch.device, limit: Any, reserved: int = 0) -> int:
     unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     available = int(0.95 * (free + unused))
     if limit is not None:
-        available = min(
-            available, parse_memory_limit(limit) - torch.cuda.memory_allocated(device)
-        )
+        available = min(available, parse_memory_limit(limit) - torch.cuda.memory_allocated(device))
     return max(available - reserved, 32 << 20)
 
 
@@ -76,6 +74,8 @@ class TorchBlocks:
         n_problems: int,
         device: torch.device,
     ):
+        if columns is None:
+            _check_linear(X)
         self.X, self.columns, self.device = X, columns, device
         self.n_rows = X.shape[0]
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
@@ -93,7 +93,7 @@ class TorchBlocks:
             row_bytes = itemsize * max(1, self.n_columns)
             wanted = rows_at_a_time(self.n_columns, device, itemsize)
             size = min(max(wanted, 2 * self.n_columns), work // (row_bytes + states))
-        size = max(1, size)
+        size = max(1, min(size, self.n_rows))
         self.row_bytes = row_bytes
         self.rows_a_part = max(256, min(rows_at_a_time(3 * self.n_columns, device), size))
         starts = range(0, self.n_rows, size)
@@ -205,7 +205,7 @@ class _TorchBlock:
         return columns.operator(features)
 
 
-def check_rows(X: Any) -> None:
+def _check_linear(X: Any) -> None:
     """Rows of the linear kernel are dense on a device."""
     rows = X.X if isinstance(X, ChosenRows) else X
     if isinstance(rows, SparseRows) and not rows.is_narrow:
@@ -213,5 +213,3 @@ def check_rows(X: Any) -> None:
             f"The linear kernel on sparse rows of {rows.shape[1]} features needs "
             'device="cpu": a torch device would have to unpack them.'
         )
-
-

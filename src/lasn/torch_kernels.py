@@ -18,15 +18,13 @@ Products are float32 or float64 throughout: TF32 is only for what merely steers 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
 
-from lasn.arrays import torch_dtype
+from lasn.arrays import float32_products, torch_dtype
 from lasn.torch_rows import SparseRows
 
 # The fused kernel keeps this many features of a row, and this many columns, in registers.
@@ -36,17 +34,6 @@ _MOST_FUSED_COLUMNS = 32
 _PART_BYTES = {"cuda": 1 << 30, "mps": 1 << 28, "cpu": 1 << 24}
 # Up to this many products a kernel value is cheap to compute again.
 _CHEAP_PRODUCTS = 400
-
-
-@contextmanager
-def float32_products(precision: str = "highest") -> Iterator[None]:
-    """Matrix products of float32 in full ("highest") or in TF32 ("high"), whatever is set outside."""
-    before = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision(precision)
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(before)
 
 
 @lru_cache(maxsize=1)
@@ -159,7 +146,7 @@ class _RbfColumns(TorchColumns):
             return
         landmarks = landmarks.to_dense()
         # Float32 can tell this mean exactly, so rows and landmarks are moved by the same.
-        self.origin = landmarks.mean(axis=0).to(torch.float32)
+        self.origin = landmarks.mean(dim=0).to(torch.float32)
         lengthened = self._lengthened(landmarks)
         n_features = landmarks.shape[1]
         self.prepared = lengthened.clone()
@@ -185,7 +172,7 @@ class _RbfColumns(TorchColumns):
         width = max(16, 1 << (n_features + 1).bit_length())
         out = torch.zeros((n_rows, width), dtype=self.torch_dtype, device=self.device)
         out[:, :n_features] = (rows - self.origin.to(rows.dtype)) * self.scale
-        out[:, n_features] = -0.5 * (out[:, :n_features] ** 2).sum(axis=1)
+        out[:, n_features] = -0.5 * (out[:, :n_features] ** 2).sum(dim=1)
         out[:, n_features + 1] = 1.0
         return out
 
@@ -197,7 +184,9 @@ class _RbfColumns(TorchColumns):
     def _sparse_values(self, rows):
         if not self.sparse:
             raise TypeError("wide sparse rows need landmarks of the same kind")
-        squares = (rows.squares() if isinstance(rows, SparseRows) else (rows**2).sum(axis=1))[:, None]
+        squares = (rows.squares() if isinstance(rows, SparseRows) else (rows**2).sum(dim=1))[
+            :, None
+        ]
         distances = squares.to(self.torch_dtype) + self.squares - 2.0 * (rows @ self.transposed)
         return distances.clamp_(min=0.0).mul_(-self.kernel.gamma).exp_()
 
@@ -257,7 +246,7 @@ def torch_columns(kernel, name, landmarks, dtype) -> TorchColumns:
 
 
 class ImplicitKernel:
-    """exp2(A B^T) for prepared rows A, shape (n, d), and landmarks B, shape (k, d), by its products.
+    """exp2(A B^T) by its products, for prepared rows A, (n, d), and landmarks B, (k, d).
 
     ``K @ V``, ``K.T @ U`` and ``K[rows]`` are what they would be for the matrix, which is never
     held whole.
@@ -295,7 +284,9 @@ def plain_product(A: torch.Tensor, B: torch.Tensor, V: torch.Tensor) -> torch.Te
     """The same in plain torch, in float64 where B, the longer, is summed in parts."""
     if len(A) >= len(B):
         size = rows_at_a_time(len(B), A.device, A.element_size())
-        parts = [(A[i : i + size] @ B.T).clamp_(max=0.0).exp2_() @ V for i in range(0, len(A), size)]
+        parts = [
+            (A[i : i + size] @ B.T).clamp_(max=0.0).exp2_() @ V for i in range(0, len(A), size)
+        ]
         return torch.cat(parts) if parts else A.new_zeros((0, V.shape[1]))
     size = rows_at_a_time(len(A), A.device, A.element_size())
     total = torch.zeros((len(A), V.shape[1]), dtype=torch.float64, device=A.device)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -26,12 +27,14 @@ import numpy as np
 from lasn.arrays import (
     ascending,
     bincount,
+    float32_products,
     is_tensor,
     like,
     nonzero,
     permutation,
     to_numpy,
     wide,
+    widest_dtype,
 )
 from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
 from lasn.caller import warn_caller
@@ -95,6 +98,25 @@ class Problem:
         from lasn.torch_rows import place_rows
 
         return place_rows(rows, self.device, memory=1 << 62)
+
+    def on(self, device: Any, memory_limit: Any) -> Problem:
+        """The problem on one of torch's devices; as it is where that is None."""
+        if device is None:
+            return self
+        import torch
+
+        from lasn.torch_blocks import device_memory
+        from lasn.torch_rows import place_rows
+
+        X = place_rows(self.X, device, device_memory(device, memory_limit))
+        dtype = widest_dtype(device)
+        return replace(
+            self,
+            X=X,
+            targets=torch.as_tensor(self.targets).to(device, dtype),
+            sample_weight=torch.as_tensor(self.sample_weight).to(device, dtype),
+            groups=torch.as_tensor(self.groups).to(device),
+        )
 
     def sample(self, rows: Any) -> Problem:
         """The problem on some of the rows, weighted so that each group counts as in the whole."""
@@ -165,7 +187,10 @@ class Memory:
 
 @dataclass
 class Training:
-    """A model, how Newton's method got there, and the seconds that each stage took."""
+    """A model, how Newton's method got there, and the seconds that each stage took.
+
+    Landmarks and mapping are where the problem's rows are.
+    """
 
     model: Model
     newton: NewtonResult
@@ -210,7 +235,7 @@ def train(
     if resolve_kernel_name(kernel.name) == "linear":
         chosen = mapping = None
         n_variables = problem.X.shape[1]
-        dtype = _resolve_dtype(dtype, problem.n_rows * n_variables)
+        dtype = _resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
     else:
         if start is not None:
             chosen = problem.place(start.landmarks)
@@ -220,7 +245,7 @@ def train(
         else:
             chosen = problem.place(check_landmarks(landmarks, problem.X))
         clock.stage("map")
-        dtype = _resolve_dtype(dtype, problem.n_rows * chosen.shape[0])
+        dtype = _resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
@@ -309,7 +334,9 @@ def _minimize(
     """Algorithm 1 over some rows; where memory runs out, again with smaller blocks."""
     while True:
         try:
-            return minimize(_objective(problem, model, memory, once), start, options, on_iteration)
+            with nullcontext() if problem.device is None else float32_products():
+                objective = _objective(problem, model, memory, once)
+                return minimize(objective, start, options, on_iteration)
         except Exception as error:
             if not memory.back_off(error):
                 raise
@@ -372,11 +399,14 @@ def _solve(
     the start. The history holds the iterations of both.
     """
     history: list[dict] = []
+    precision = str(model.dtype)
+    if problem.device is not None and problem.device.type == "cuda" and precision == "float32":
+        precision = "float32 (TF32 in preconditioners)"
     began = perf_counter()
 
     def over(part: Problem, options: NewtonOptions) -> NewtonResult:
         def on_iteration(W, record):
-            record.update(rows=part.n_rows, seconds=perf_counter() - began)
+            record.update(rows=part.n_rows, seconds=perf_counter() - began, precision=precision)
             return report and report(replace(model, W=W), record)
 
         left = max(1, newton.max_iter - len(history))
@@ -400,7 +430,7 @@ def _solve(
     result = over(problem, newton)
     if history and not result.history:
         confirmed = result.record(seconds=perf_counter() - began)
-        history.append({**confirmed, "rows": problem.n_rows})
+        history.append({**confirmed, "rows": problem.n_rows, "precision": precision})
     return replace(result, history=history)
 
 
@@ -466,7 +496,11 @@ def _free_memory(problem: Problem, limit, reserved: int) -> int:
     return device_memory(problem.device, limit, reserved)
 
 
-def _resolve_dtype(dtype: str, n_values: int) -> np.dtype:
+def _resolve_dtype(dtype: str, n_values: int, device: Any) -> np.dtype:
+    if device is not None and device.type == "mps":
+        if dtype == "float64":
+            raise ValueError('device="mps" has no float64; use dtype="auto" or dtype="float32".')
+        return np.dtype(np.float32)
     if dtype == "auto":
         return np.dtype(np.float64 if n_values <= _SMALL else np.float32)
     return np.dtype(dtype)

@@ -29,7 +29,7 @@ _ROWS_A_SPLIT = 1 << 16
 _PROGRAMS = 2048
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n_a", "n_b", "rows_a_split"])
 def _kernel_times(
     A,
     B,
@@ -84,9 +84,7 @@ def _kernel_times(
     if COLUMNS == 1:
         tl.store(out + place, tl.sum(total, axis=1), mask=rows < n_a)
     else:
-        tl.store(
-            out + place[:, None] * COLUMNS + columns[None, :], total, mask=rows[:, None] < n_a
-        )
+        tl.store(out + place[:, None] * COLUMNS + columns[None, :], total, mask=rows[:, None] < n_a)
 
 
 def fused_product(
