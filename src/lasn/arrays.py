@@ -2,8 +2,8 @@
 
 The solver's formulas are written once, for NumPy arrays and for torch tensors on any device. What
 both spell alike (arithmetic, ``.sum(axis=0)``, indexing) is used as it is; functions of one name
-are taken from ``namespace(x)``; the rest is here. torch is an optional dependency: a tensor can only
-come from a torch that the caller has imported, so nothing here imports it first.
+are taken from ``namespace(x)``; the rest is here. torch is an optional dependency: a tensor can
+only come from a torch that is imported already, so nothing here imports it.
 """
 
 from __future__ import annotations

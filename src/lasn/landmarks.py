@@ -153,7 +153,7 @@ def distinct_rows(X):
 
 def target_bins(y: Any, n_bins: int = 4) -> Any:
     """Groups for a regression: bins of the (first) target with about equally many rows."""
-    target = y[:, 0]
+    target = namespace(y).ravel(y[:, 0])
     step = 1 + len(target) // _MANY_TARGETS
     edges = np.quantile(to_numpy(target[::step]), np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
     return namespace(target).searchsorted(like(edges, target), target, side="right")

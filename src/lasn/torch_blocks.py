@@ -24,7 +24,7 @@ from lasn.blocks import ChosenRows, Work
 from lasn.directions import Costs
 from lasn.memory import parse_memory_limit, working_memory
 from lasn.torch_kernels import TorchColumns, rows_at_a_time
-from lasn.torch_rows import HostRows, SparseRows
+from lasn.torch_rows import HostRows, SparseRows, shared_tensor
 
 # One operation of a product with a vector, in operations of a float32 matrix product; fused
 # products compute every kernel value twice, kept ones are read twice. Solves are products with an
@@ -104,7 +104,7 @@ class TorchBlocks:
         ]
 
     def split(self, rows: Any) -> list[torch.Tensor]:
-        tensor = torch.as_tensor(rows).to(self.device)
+        tensor = shared_tensor(rows).to(self.device)
         if tensor.is_floating_point():
             tensor = wide(tensor)
         return [tensor[part] for part in self.slices]
@@ -116,7 +116,7 @@ class TorchBlocks:
         """What tasks share, on the device."""
         if not isinstance(value, np.ndarray):
             return value
-        tensor = torch.from_numpy(np.ascontiguousarray(value))
+        tensor = shared_tensor(value)
         if tensor.dtype == torch.float64:
             tensor = tensor.to(widest_dtype(self.device))
         return tensor.to(self.device)

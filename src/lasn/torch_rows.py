@@ -28,16 +28,18 @@ def place_rows(X: Any, device: torch.device, memory: int) -> Any:
         return X
     if sp.issparse(X):
         return SparseRows(X, device)
-    tensor = X if is_tensor(X) else torch.from_numpy(_contiguous(X))
+    tensor = shared_tensor(X)
     if tensor.device == device or tensor.nbytes <= ROWS_SHARE * memory:
         return tensor.to(device)
     return HostRows(tensor, device)
 
 
-def _contiguous(X: np.ndarray) -> np.ndarray:
-    """Memory that torch can share: it knows no read-only arrays and no steps backwards."""
-    X = np.ascontiguousarray(X)
-    return X if X.flags.writeable else X.copy()
+def shared_tensor(array: Any) -> torch.Tensor:
+    """The array as a tensor, copied only if torch, which knows no read-only memory, has to."""
+    if is_tensor(array):
+        return array
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy())
 
 
 class HostRows:

@@ -103,19 +103,17 @@ class Problem:
         """The problem on one of torch's devices; as it is where that is None."""
         if device is None:
             return self
-        import torch
-
         from lasn.torch_blocks import device_memory
-        from lasn.torch_rows import place_rows
+        from lasn.torch_rows import place_rows, shared_tensor
 
         X = place_rows(self.X, device, device_memory(device, memory_limit))
         dtype = widest_dtype(device)
         return replace(
             self,
             X=X,
-            targets=torch.as_tensor(self.targets).to(device, dtype),
-            sample_weight=torch.as_tensor(self.sample_weight).to(device, dtype),
-            groups=torch.as_tensor(self.groups).to(device),
+            targets=shared_tensor(self.targets).to(device, dtype),
+            sample_weight=shared_tensor(self.sample_weight).to(device, dtype),
+            groups=shared_tensor(self.groups).to(device),
         )
 
     def sample(self, rows: Any) -> Problem:

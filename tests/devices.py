@@ -1,0 +1,14 @@
+"""The places where fits are tested: torch on the CPU, and a CUDA GPU where there is one."""
+
+import pytest
+
+
+def torch_device(name):
+    """torch, with the device that an estimator calls ``name``; the test is skipped without it."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    if name == "cuda" and not torch.cuda.is_available():
+        pytest.skip("torch sees no CUDA GPU")
+    return torch, torch.device("cpu" if name == "torch" else name)
+
+
+every_device = pytest.mark.parametrize("device", ["torch", "cuda"])
