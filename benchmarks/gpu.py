@@ -15,6 +15,8 @@ kernel and starting CUDA's libraries takes seconds, once. Each part stands alone
 prints its traceback. The last lines say which targets were met.
 """
 
+import cProfile
+import pstats
 import sys
 import traceback
 from time import perf_counter
@@ -39,6 +41,7 @@ def main() -> int:
     command.add_argument("--landmarks", type=int, nargs="+", default=list(TARGETS))
     command.add_argument("--only", nargs="+", choices=list(PARTS), default=list(PARTS))
     command.add_argument("--sweep", action="store_true", help="also other tiles of the kernel")
+    command.add_argument("--profile", action="store_true", help="where the time of fits goes")
     command.add_argument("--quick", action="store_true", help="small sizes: a smoke test")
     options = command.parse_args()
     if options.quick:
@@ -294,8 +297,12 @@ def measure_fits(options) -> None:
     records = []
     for k in options.landmarks:
         empty(options)
+        profile = cProfile.Profile()
         try:
+            if options.profile:
+                profile.enable()
             model, took, stages = fit(options, X, y, k)
+            profile.disable()
         except Exception:
             print(f"\nk = {k} FAILED\n{traceback.format_exc()}", flush=True)
             continue
@@ -318,6 +325,9 @@ def measure_fits(options) -> None:
             }
         )
         say_history(k, history)
+        if options.profile:
+            pstats.Stats(profile).sort_stats("tottime").print_stats(22)
+            pstats.Stats(profile).sort_stats("cumulative").print_stats(r"lasn", 45)
         if k in TARGETS and not options.quick:
             options.checks.append((f"seconds of a fit, k = {k}", took, "<=", TARGETS[k]))
     columns = {"k": "k", "fit s": ("fit", seconds)}

@@ -16,7 +16,13 @@ from lasn.kernels import Kernel
 
 _WITHOUT_TORCH = """
 import sys
-sys.modules["torch"] = None
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            raise ModuleNotFoundError("No module named 'torch'")
+
+sys.meta_path.insert(0, Missing())
 import numpy as np
 from lasn import LASNClassifier
 try:

@@ -266,7 +266,7 @@ class ImplicitKernel:
 
     def __matmul__(self, V: torch.Tensor) -> torch.Tensor:
         flat = V.ndim == 1
-        V = V[:, None] if flat else V
+        V = (V[:, None] if flat else V).to(self.dtype)
         out = kernel_product(self.A, self.B, V)
         return out[:, 0] if flat else out
 

@@ -93,6 +93,8 @@ def fused_product(
     """exp2(min(A B^T, 0)) V, shape (a, c): float64 where B was summed in parts, else float32."""
     n_a, width = A.shape
     n_b, n_columns = V.shape
+    if n_a == 0 or n_b == 0:
+        return A.new_zeros((n_a, n_columns))
     padded = 1 if n_columns == 1 else max(16, triton.next_power_of_2(n_columns))
     if padded != n_columns:
         V = torch.nn.functional.pad(V, (0, padded - n_columns))
