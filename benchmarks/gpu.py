@@ -182,27 +182,18 @@ def measure_products(options) -> None:
 
 def variants(sweep: bool):
     """Other precisions of the fused kernel, and other tiles."""
-    from lasn import triton_rbf
+    from lasn.triton_rbf import TILES, Tile, _launch
 
-    tiles = [(128, 128, 8, 2)]
+    tiles = [TILES[0]]
     if sweep:
-        tiles += [(128, 128, 8, 3), (128, 128, 4, 2), (128, 64, 4, 3), (64, 128, 4, 3)]
-        tiles += [(128, 64, 8, 3), (64, 64, 4, 3), (128, 256, 8, 2), (256, 64, 8, 3)]
+        tiles += [Tile(128, 64, 8, 3), Tile(64, 64, 4, 2), Tile(64, 128, 4, 3), Tile(128, 32, 4, 3)]
     for tile in tiles:
-        for precision in ("tf32x3", "tf32", "ieee") if tile == tiles[0] else ("tf32x3",):
+        for precision in ("tf32x3", "tf32") if tile == tiles[0] else ("tf32x3",):
 
             def product(A, B, V, tile=tile, precision=precision):
-                names = ("BLOCK_A", "BLOCK_B", "WARPS", "STAGES")
-                before = [getattr(triton_rbf, name) for name in names]
-                try:
-                    for name, value in zip(names, tile, strict=True):
-                        setattr(triton_rbf, name, value)
-                    return triton_rbf.fused_product(A, B, V, precision)
-                finally:
-                    for name, value in zip(names, before, strict=True):
-                        setattr(triton_rbf, name, value)
+                return _launch(A, B, V, precision, tile)
 
-            yield f"fused {tile} {precision}", product
+            yield f"fused {tuple(tile)} {precision}", product
 
 
 def measure_hessian(options) -> None:

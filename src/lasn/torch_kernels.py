@@ -273,10 +273,13 @@ class ImplicitKernel:
 
 def kernel_product(A: torch.Tensor, B: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
     """exp2(min(A B^T, 0)) V for prepared A and B: fused where that is possible."""
-    if A.device.type == "cuda" and has_triton() and V.shape[1] <= _MOST_FUSED_COLUMNS:
+    fused = A.device.type == "cuda" and A.dtype == torch.float32 and has_triton()
+    if fused and V.shape[1] <= _MOST_FUSED_COLUMNS:
         from lasn.triton_rbf import fused_product
 
-        return fused_product(A, B, V)
+        product = fused_product(A, B, V)
+        if product is not None:
+            return product
     return plain_product(A, B, V)
 
 

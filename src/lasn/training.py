@@ -118,6 +118,7 @@ class Problem:
 
     def sample(self, rows: Any) -> Problem:
         """The problem on some of the rows, weighted so that each group counts as in the whole."""
+        rows = like(rows, self.groups, np.int64)
         weight, groups = self.sample_weight[rows], self.groups[rows]
         size = int(self.groups.max()) + 1
         whole = to_numpy(bincount(self.groups, self.sample_weight, size))
@@ -126,7 +127,11 @@ class Problem:
         return replace(self.only(rows), sample_weight=weight * like(scale, weight)[groups])
 
     def only(self, rows: Any) -> Problem:
-        """The problem on some of the rows, as if there were no others."""
+        """The problem on some of the rows, as if there were no others.
+
+        Their positions may come from anywhere; they are kept where the problem is.
+        """
+        rows = like(rows, self.groups, np.int64)
         return replace(
             self,
             X=ChosenRows(self.X, rows),
@@ -446,7 +451,7 @@ def _near_rows(problem: Problem, model: Model) -> Any:
         return nonzero(~rests.all(axis=1))
 
     every = np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY)
-    some = problem.only(like(every, problem.groups))
+    some = problem.only(every)
     for margin in _MARGINS:
         if len(near(some, margin)) <= _FEW * some.n_rows:
             return near(problem, margin)

@@ -16,14 +16,28 @@ which is as exact as float32.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import torch
 import triton
 import triton.language as tl
+from triton.runtime.errors import OutOfResources
 
-BLOCK_A = 128
-BLOCK_B = 128
-WARPS = 8
-STAGES = 2
+
+class Tile(NamedTuple):
+    """Rows of A and B in one tile, and how a program works on it."""
+
+    a: int
+    b: int
+    warps: int
+    stages: int
+
+
+# The fastest first (measured on an H200, 28 features: ``benchmarks/gpu.py --sweep``). Those after
+# it need less shared memory, for more features or columns and for smaller devices.
+TILES = [Tile(128, 64, 4, 3), Tile(64, 64, 4, 2), Tile(32, 32, 4, 1)]
+# Which of them is the first that fits, by device, width, columns and precision.
+_first_tile: dict[tuple, int] = {}
 # Rows that are added up in float32 before float64 takes over, and programs that fill a device.
 _ROWS_A_SPLIT = 1 << 16
 _PROGRAMS = 2048
@@ -89,36 +103,50 @@ def _kernel_times(
 
 def fused_product(
     A: torch.Tensor, B: torch.Tensor, V: torch.Tensor, precision: str = "tf32x3"
-) -> torch.Tensor:
-    """exp2(min(A B^T, 0)) V, shape (a, c): float64 where B was summed in parts, else float32."""
+) -> torch.Tensor | None:
+    """exp2(min(A B^T, 0)) V, shape (a, c): float64 where B was summed in parts, else float32.
+
+    A and B are float32; V is made so. None where no tile fits into the device's shared memory.
+    """
     n_a, width = A.shape
     n_b, n_columns = V.shape
     if n_a == 0 or n_b == 0:
         return A.new_zeros((n_a, n_columns))
     padded = 1 if n_columns == 1 else max(16, triton.next_power_of_2(n_columns))
-    if padded != n_columns:
-        V = torch.nn.functional.pad(V, (0, padded - n_columns))
-    tiles = triton.cdiv(n_a, BLOCK_A)
-    splits = max(triton.cdiv(n_b, _ROWS_A_SPLIT), min(_PROGRAMS // tiles, n_b // (8 * BLOCK_B)), 1)
-    rows_a_split = triton.cdiv(triton.cdiv(n_b, splits), BLOCK_B) * BLOCK_B
+    V = torch.nn.functional.pad(V.to(torch.float32), (0, padded - n_columns)).contiguous()
+    kind = (A.device, width, padded, precision)
+    while _first_tile.get(kind, 0) < len(TILES):
+        tile = TILES[_first_tile.setdefault(kind, 0)]
+        try:
+            return _launch(A.contiguous(), B.contiguous(), V, precision, tile)[:, :n_columns]
+        except OutOfResources:
+            _first_tile[kind] += 1
+    return None
+
+
+def _launch(A, B, V, precision: str, tile: Tile) -> torch.Tensor:
+    """The product by tiles of one shape, for V of 1 or of 16, 32, ... columns."""
+    (n_a, width), (n_b, n_columns) = A.shape, V.shape
+    tiles = triton.cdiv(n_a, tile.a)
+    splits = max(triton.cdiv(n_b, _ROWS_A_SPLIT), min(_PROGRAMS // tiles, n_b // (8 * tile.b)), 1)
+    rows_a_split = triton.cdiv(triton.cdiv(n_b, splits), tile.b) * tile.b
     splits = triton.cdiv(n_b, rows_a_split)
-    out = torch.empty((splits, n_a, padded), dtype=torch.float32, device=A.device)
+    out = torch.empty((splits, n_a, n_columns), dtype=torch.float32, device=A.device)
     with torch.cuda.device(A.device):
         _kernel_times[(tiles, splits)](
             A,
             B,
-            V.contiguous(),
+            V,
             out,
             n_a,
             n_b,
             rows_a_split,
             WIDTH=width,
-            COLUMNS=padded,
-            BLOCK_A=BLOCK_A,
-            BLOCK_B=BLOCK_B,
+            COLUMNS=n_columns,
+            BLOCK_A=tile.a,
+            BLOCK_B=tile.b,
             PRECISION=precision,
-            num_warps=WARPS,
-            num_stages=STAGES,
+            num_warps=tile.warps,
+            num_stages=tile.stages,
         )
-    total = out[0] if splits == 1 else out.sum(0, dtype=torch.float64)
-    return total[:, :n_columns]
+    return out[0] if splits == 1 else out.sum(0, dtype=torch.float64)
