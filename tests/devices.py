@@ -11,4 +11,15 @@ def torch_device(name):
     return torch, torch.device("cpu" if name == "torch" else name)
 
 
+@pytest.fixture
+def tensors_are_no_arrays(monkeypatch):
+    """Let torch be as strict on the CPU as on a GPU: NumPy may not take a tensor for an array."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+
+    def refuse(tensor, *arguments, **options):
+        raise TypeError("can't convert a device's tensor to numpy: bring it here first")
+
+    monkeypatch.setattr(torch.Tensor, "__array__", refuse)
+
+
 every_device = pytest.mark.parametrize("device", ["torch", "cuda"])

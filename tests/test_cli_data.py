@@ -130,7 +130,7 @@ def test_an_interrupt_leaves_only_the_part_and_the_next_fetch_resumes(cache, ser
         until(lambda: part.exists() and part.stat().st_size == 20_000)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=30)
-    assert (process.returncode, out, err) == (130, "", "lasn: interrupted\n")
+    assert (process.returncode, out, err) == (130, "", "lasn: interrupted.\n")
     assert list(cache.iterdir()) == [part]
     server.pause_after = None
     assert lasn_data("fetch", "liver-disorders", "--base", server.address)[0] == 0

@@ -5,15 +5,18 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import every_device, torch_device
+from devices import every_device, tensors_are_no_arrays, torch_device
 from sklearn.base import clone
 
-from lasn import LASNClassifier, LASNRegressor
+from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor
 from lasn.blocks import Workspace
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
 from lasn.newton import NewtonOptions
 from lasn.training import Problem, train
+
+__all__ = ["tensors_are_no_arrays"]
+pytestmark = pytest.mark.usefixtures("tensors_are_no_arrays")
 
 
 def _same_fit(estimator, X, y, device, sample_weight=None, **settings):
@@ -136,6 +139,48 @@ def test_many_rows(many_rows, device, implicit, monkeypatch):
     values = [model.history_[-1]["value"] for model in (here, there)]
     assert values[1] == pytest.approx(values[0], rel=1e-4)
     assert np.mean(here.predict(X_test) == there.predict(X_test)) >= 0.998
+
+
+@every_device
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("method", ["boundary", "class_kmeans"])
+def test_many_rows_that_choose_their_landmarks(many_rows, device, method, n_classes):
+    """Samples of samples: the coarse fit of a sample draws its own."""
+    torch, place = torch_device(device)
+    X, y, X_test = many_rows
+    if n_classes == 3:
+        y = y + (X[:, 3] > 1.0)
+    settings = {"landmarks": method, "n_landmarks": 160, "dtype": "float32", "random_state": 0}
+    here = LASNClassifier(**settings).fit(X, y)
+    rows, labels = (torch.from_numpy(array.copy()).to(place) for array in (X, y))
+    there = LASNClassifier(device=device, **settings).fit(rows, labels)
+    values = [np.sum(model.history_[-1]["value"]) for model in (here, there)]
+    assert values[1] == pytest.approx(values[0], rel=0.02)  # other samples, other landmarks
+    assert np.mean(here.predict(X_test) == there.predict(X_test)) >= 0.93
+    again = LASNClassifier(device=device, **settings).fit(rows, labels)
+    np.testing.assert_array_equal(again.landmarks_, there.landmarks_)
+
+
+@every_device
+def test_many_rows_of_the_host(many_rows, device, monkeypatch):
+    """Rows that the device has no room for are copied to it block by block."""
+    torch_device(device)
+    from lasn import torch_rows
+
+    monkeypatch.setattr(torch_rows, "ROWS_SHARE", 1e-9)
+    X, y, X_test = many_rows
+    settings = {"n_landmarks": 100, "random_state": 0, "device": device}
+    outside = LASNClassifier(**settings).fit(X, y)
+    monkeypatch.undo()
+    inside = LASNClassifier(**settings).fit(X, y)
+    values = [model.history_[-1]["value"] for model in (outside, inside)]
+    assert values[1] == pytest.approx(values[0], rel=1e-3)
+    assert np.mean(outside.predict(X_test) == inside.predict(X_test)) >= 0.99
+
+
+def test_a_search_on_a_device_says_what_to_do(binary):
+    with pytest.raises(ValueError, match=r'device="cpu".*LASNClassifier\(device=\'cuda\'\)'):
+        LASNClassifierCV(device="cuda").fit(*binary)
 
 
 @every_device

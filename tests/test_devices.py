@@ -9,11 +9,14 @@ import scipy.sparse as sp
 from devices import every_device, torch_device
 
 from lasn import LASNClassifier
+from lasn.arrays import bincount
 from lasn.devices import give_back, resolve_device
 from lasn.factors import factorize
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 
+# Rows, landmarks and features of products.
+_SHAPES = [(1, 1, 1), (1000, 77, 28), (5000, 300, 3), (70_001, 130, 20), (3000, 100, 110)]
 _WITHOUT_TORCH = """
 import sys
 
@@ -122,7 +125,7 @@ def test_kernel_values_are_numpys(device, kernel, dtype, offset, rng):
 
 @every_device
 @pytest.mark.parametrize("n_columns", [1, 3, 16, 32, 40])
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1000, 77, 28), (5000, 300, 3), (70_001, 130, 20)])
+@pytest.mark.parametrize("shape", _SHAPES)
 def test_products_without_the_matrix(device, shape, n_columns):
     """K V and K^T U of the fused kernel, and of plain torch, against the matrix in float64."""
     torch, place = torch_device(device)
@@ -145,6 +148,25 @@ def test_products_without_the_matrix(device, shape, n_columns):
     rows = torch.arange(0, n, 3, device=place)
     torch.testing.assert_close((implicit[rows] @ V[:, 0]).double(), ahead[rows, 0], rtol=1e-3,
                                atol=1e-4)  # fmt: skip
+
+
+@every_device
+def test_grams_of_two_parts_are_as_good_as_float32(device):
+    torch, place = torch_device(device)
+    from lasn.torch_blocks import gram_of_parts
+
+    F = torch.randn((4000, 65), generator=torch.Generator().manual_seed(0)).to(place)
+    exact = F.double().T @ F.double()
+    assert (gram_of_parts(F) - exact).norm() <= 2e-6 * exact.norm()
+
+
+@every_device
+@pytest.mark.parametrize("size", [3, 100])
+def test_groups_are_summed(device, size, rng):
+    torch, place = torch_device(device)
+    groups, weights = rng.randint(size, size=1000), rng.rand(1000)
+    found = bincount(torch.from_numpy(groups).to(place), torch.from_numpy(weights).to(place), size)
+    np.testing.assert_allclose(found.cpu().numpy(), np.bincount(groups, weights, size))
 
 
 @every_device

@@ -83,19 +83,18 @@ class _Curvature:
     def assemble(self, column, base):
         return Assembled(self._matrix(column), None)
 
-    @property
-    def mean_assembly_cost(self):
+    def mean_assembly_cost(self, columns):
         return 1.0
 
-    def assemble_mean(self):
-        matrices = [self._matrix(index) for index in range(len(self.point.columns))]
+    def assemble_mean(self, columns):
+        matrices = [self._matrix(index) for index in columns]
         return Assembled(np.mean(matrices, axis=0), None)
 
 
 class LogCosh:
     """f_c(w) = 1/2 |w|^2 + a_c sum log cosh(B w - s_c): smooth, strongly convex, c problems."""
 
-    n_variables, n_problems, precision = 4, 3, 1e-16
+    n_variables, n_problems, precision, alike = 4, 3, 1e-16, None
 
     def __init__(self, scale=5.0):
         rng = np.random.RandomState(0)

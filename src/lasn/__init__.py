@@ -1,7 +1,49 @@
 """LASN: kernel support vector machines at the speed of dense linear algebra."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from lasn.estimators import LASNClassifier, LASNRegressor
 from lasn.features import NystroemMap
 
-__all__ = ["LASNClassifier", "LASNRegressor", "NystroemMap", "__version__"]
+if TYPE_CHECKING:
+    from lasn.onnx_export import to_onnx
+    from lasn.persist import ModelFileError, load, save
+    from lasn.selection import LASNClassifierCV, LASNRegressorCV
+
+__all__ = [
+    "LASNClassifier",
+    "LASNClassifierCV",
+    "LASNRegressor",
+    "LASNRegressorCV",
+    "ModelFileError",
+    "NystroemMap",
+    "__version__",
+    "load",
+    "save",
+    "to_onnx",
+]
 __version__ = "0.1.0"
+
+# Imported when first asked for, so that those who only fit and predict do not wait for them.
+_MODULES = {"persist", "onnx_export"}
+_LAZY = {
+    "LASNClassifierCV": "selection",
+    "LASNRegressorCV": "selection",
+    "ModelFileError": "persist",
+    "load": "persist",
+    "save": "persist",
+    "to_onnx": "onnx_export",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"lasn.{name}")
+    if name in _LAZY:
+        return getattr(import_module(f"lasn.{_LAZY[name]}"), name)
+    raise AttributeError(f"module 'lasn' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY, *_MODULES})

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
+# Up to this many groups are summed one after the other on a device.
+_FEW_GROUPS = 64
+
 
 def is_tensor(array: Any) -> bool:
     """Whether the array is torch's."""
@@ -113,6 +116,10 @@ def sigmoid(array: Any) -> Any:
 
 def bincount(groups: Any, weights: Any, size: int) -> Any:
     """The sum of the weights of each group 0, 1, ..., size - 1."""
+    if is_tensor(groups) and size <= _FEW_GROUPS:
+        # A GPU would add them one by one, in any order: slow, and never twice the same.
+        weights = wide(weights)
+        return namespace(groups).stack([(weights * (groups == g)).sum() for g in range(size)])
     if is_tensor(groups):
         return groups.bincount(wide(weights), minlength=size)
     return np.bincount(groups, weights, size)

@@ -1,8 +1,15 @@
-"""scikit-learn's fit callbacks (its version 1.9 and later); nothing happens with an older one."""
+"""Following a fit: scikit-learn's callbacks (its version 1.9 and later), and observers.
+
+An observer is the package's own way, for whoever starts a fit and does not write the estimator: it
+needs no support from scikit-learn, and leaves no trace in the estimator or its copies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -19,12 +26,38 @@ except ImportError:
         return method
 
 
+class Observer(Protocol):
+    """Hears of the stages of a fit and of each Newton iteration."""
+
+    def stage(self, name: str) -> None:
+        """A stage begins: landmarks, map or solve."""
+
+    def iteration(self, number: int, record: dict[str, Any], model: Callable[[], Any]) -> None:
+        """An iteration is done. ``model()`` is the estimator as if the fit had ended with it."""
+
+
+_observer: ContextVar[Observer | None] = ContextVar("observer", default=None)
+
+
+@contextmanager
+def observing(observer: Observer) -> Iterator[None]:
+    """Let an observer follow every fit that runs inside."""
+    token = _observer.set(observer)
+    try:
+        yield
+    finally:
+        _observer.reset(token)
+
+
+def current_observer() -> Observer | None:
+    return _observer.get()
+
+
 class IterationCallbacks:
     """Tells an estimator's callbacks of the fit and of each Newton iteration in it."""
 
     def __init__(self, estimator, X, y, sample_weight):
         self.estimator = estimator
-        self.n_iter = 0
         self.context = None
         self.data = {"X": X, "y": y, "metadata": {"sample_weight": sample_weight}}
         if HAVE_CALLBACKS and hasattr(estimator, "_skl_callbacks"):

@@ -14,12 +14,14 @@ from typing import Any, Protocol
 import numpy as np
 
 from lasn.factors import Factor, factorize
+from lasn.threads import for_each_slice
 
-# How many conjugate gradient steps to expect before any have been seen: alone, preconditioned, and
-# preconditioned by one factor for several columns, which suits none of them well.
+# How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
+# and preconditioned by one factor for several columns, which are alike or are not.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
-_SHARING_STEPS = 40
+_ALIKE_STEPS = 8
+_UNLIKE_STEPS = 40
 
 
 @dataclass(frozen=True)
@@ -27,12 +29,14 @@ class Costs:
     """What one operation costs in the place where rows are, in operations of a matrix product.
 
     Products with one vector wait for memory (``product``), and so do triangular solves (``solve``).
-    Factoring (``factor``) is done in float64, on a CPU by one core.
+    Factoring (``factor``) is done in float64, on a CPU by one core. ``look`` is what it costs to
+    find the active rows of one column, for each row.
     """
 
     product: float = 12.0
     solve: float = 12.0
     factor: float = 6.0
+    look: float = 20_000.0
 
 
 # A linear map for each column: (D, columns) to an array of D's shape.
@@ -57,12 +61,11 @@ class Curvature(Protocol):
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
 
-    @property
-    def mean_assembly_cost(self) -> float:
+    def mean_assembly_cost(self, columns: np.ndarray) -> float:
         """What :meth:`assemble_mean` costs."""
 
-    def assemble_mean(self) -> Assembled:
-        """The mean of V_c over the columns, for preconditioning."""
+    def assemble_mean(self, columns: np.ndarray) -> Assembled:
+        """The mean of V_c over the given columns, for preconditioning."""
 
     @property
     def rows_cost(self) -> float:
@@ -97,16 +100,20 @@ class DirectionSolver:
     "factor"   V_c assembled, or changed from the last time, and factored, for each column
     "rows"     a matrix of the active rows' inner products, factored: they may be few
     "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
-               with one factor for all columns, of their mean Hessian
+               with one factor for columns that are alike, of their mean Hessian
     "plain"    conjugate gradients alone
     ========== ================================================================================
     """
 
-    def __init__(self, solver: str, max_cg_iter: int, assembled):
+    def __init__(self, solver: str, max_cg_iter: int, assembled, alike: np.ndarray | None = None):
         self.solver = solver
+        # Columns with the same number share a preconditioner; None: all of them, like it or not.
+        self.alike = np.zeros(len(assembled), dtype=int) if alike is None else alike
         self.max_cg_iter = max_cg_iter
         self.assembled: list[Assembled | None] = list(assembled)
-        prepared = _PREPARED_STEPS if len(self.assembled) == 1 else _SHARING_STEPS
+        prepared = _PREPARED_STEPS
+        if len(self.assembled) > 1:
+            prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared}
         self.rows_are_exact = True
 
@@ -115,11 +122,15 @@ class DirectionSolver:
         way = self._choose(curvature, columns, len(gradient))
         if way == "factor":
             D = np.empty_like(gradient)
-            for index, column in enumerate(columns):
+
+            def factor_and_solve(part: slice) -> None:
+                index, column = part.start, columns[part.start]
                 assembled = _factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
                 assert assembled.factor is not None
                 D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
+
+            for_each_slice(len(columns), 1, factor_and_solve)
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
             D = curvature.solve_by_rows(-gradient)
@@ -132,7 +143,7 @@ class DirectionSolver:
         with_factors = {}
         if way == "prepared":
             if not self._known(columns):
-                self.assembled = [_factored(curvature.assemble_mean())] * len(self.assembled)
+                self._prepare(curvature, columns)
             known = [self.assembled[column] for column in columns]
             with_factors["precondition"] = _preconditioner(known)
         D, steps = conjugate_gradients(
@@ -140,6 +151,24 @@ class DirectionSolver:
         )
         self.expected_steps[way] = max(5, int(steps.max()))
         return D, steps
+
+    def _prepare(self, curvature, columns) -> None:
+        """One factor for each group of columns."""
+
+        def factor(part: slice) -> None:
+            group = groups[part.start]
+            mean = _factored(curvature.assemble_mean(group))
+            for column in columns[group]:
+                self.assembled[column] = mean
+
+        groups = self._groups(columns)
+        for_each_slice(len(groups), 1, factor)
+
+    def _groups(self, columns) -> list[np.ndarray]:
+        """Places among ``columns`` of those that are alike."""
+        return [
+            np.flatnonzero(self.alike[columns] == one) for one in np.unique(self.alike[columns])
+        ]
 
     def _known(self, columns) -> bool:
         return all(self.assembled[column] is not None for column in columns)
@@ -158,7 +187,8 @@ class DirectionSolver:
         solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
         prepared = self.expected_steps["prepared"] * (product + solve)
         if not self._known(columns):
-            prepared += curvature.mean_assembly_cost + factoring
+            for group in self._groups(columns):
+                prepared += curvature.mean_assembly_cost(group) + factoring
         costs = {
             "factor": direct,
             "rows": curvature.rows_cost if self.rows_are_exact else np.inf,

@@ -6,6 +6,8 @@ attributes in one place. The maths is elsewhere.
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -27,7 +29,12 @@ from lasn.arrays import (
     unique_inverse,
     wide,
 )
-from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
+from lasn.callbacks import (
+    CallbackSupportMixin,
+    IterationCallbacks,
+    current_observer,
+    with_callbacks,
+)
 from lasn.devices import (
     as_numpy,
     as_tensor,
@@ -38,7 +45,7 @@ from lasn.devices import (
 )
 from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import here, target_bins
-from lasn.losses import CLASSIFIER_LOSSES, Loss, SquaredEpsilonInsensitive
+from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.newton import NewtonOptions, warn_unless_converged
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
@@ -53,10 +60,10 @@ _LANDMARK_PARAMETERS = (
 class _LASN(CallbackSupportMixin, BaseEstimator):
     """What classifier and regressor share: rows in, scores out."""
 
-    def _fit(self, X, targets, sample_weight, groups, loss: Loss, y, single: bool):
+    def _fit(self, problem: Problem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
-        previous = self._warm_start_model(X, targets.shape[1])
-        problem = Problem(X, targets, sample_weight, groups, float(self.C), loss)
+        X, sample_weight = problem.X, problem.sample_weight
+        previous = self._warm_start_model(X, problem.targets.shape[1])
         problem = problem.on(resolve_device(self.device), self.memory_limit)
         if sp.issparse(X):
             gamma = resolve_gamma(self.gamma, X, sample_weight)
@@ -69,15 +76,29 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
         bar = ProgressBar(self.verbose, self.tol)
         callbacks = IterationCallbacks(self, X, y, sample_weight)
+        observer = current_observer()
+        history: list[dict] = []
+
+        def on_stage(name):
+            bar.stage(name)
+            if observer is not None:
+                observer.stage(name)
 
         def on_iteration(model, record):
-            callbacks.n_iter += 1
-            bar.iteration(callbacks.n_iter, record)
+            history.append(record)
+            bar.iteration(len(history), record)
+            if observer is not None:
+                observer.iteration(len(history), record, lambda: as_of_now(model))
             return callbacks.iteration(lambda: self._attributes(model, single))
+
+        def as_of_now(model):
+            fitted = copy(self)._set_fitted(self._attributes(model, single), list(history))
+            fitted._landmark_parameters = self._current_landmark_parameters()
+            return fitted
 
         try:
             training = train(
-                problem,
+                replace(problem, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
                 landmarks=self.landmarks,
@@ -87,19 +108,23 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
                 dtype=self.dtype,
                 memory_limit=self.memory_limit,
                 start=previous,
-                on_stage=bar.stage,
+                on_stage=on_stage,
                 on_iteration=on_iteration,
             )
         finally:
             bar.close()
         attributes = self._attributes(training.model, single)
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        self.history_ = training.newton.history
-        self.n_iter_ = len(self.history_)
+        self._set_fitted(attributes, training.newton.history)
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         warn_unless_converged(training.newton, newton, training.model.dtype)
+        return self
+
+    def _set_fitted(self, attributes: dict, history: list[dict]):
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.history_ = history
+        self.n_iter_ = len(history)
         return self
 
     def _attributes(self, model: Model, single: bool) -> dict:
@@ -151,9 +176,12 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             return None
         return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
 
+    def _check_parameters(self) -> None:
+        check_parameters(self)
+
     def _validate(self, X, y, sample_weight, **y_options):
         """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
-        check_parameters(self)
+        self._check_parameters()
         device = resolve_device(self.device)
         self._n_features_trained = getattr(self, "n_features_in_", None)
         if device is not None and is_foreign(X):
@@ -424,6 +452,11 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         self
         """
+        problem, y = self._problem(X, y, sample_weight)
+        return self._fit(problem, y, single=False)
+
+    def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
+        """What is to be fitted, with C = 1, and the labels as an array; sets ``classes_``."""
         X, y, sample_weight = self._validate(X, y, sample_weight)
         check_classification_targets(y if not is_tensor(y) else to_numpy(y[:1000]))
         classes, labels = unique_inverse(y)
@@ -432,8 +465,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
         totals = to_numpy(bincount(labels, sample_weight, len(classes)))
         if np.count_nonzero(totals > 0.0) < 2:
             raise ValueError(
-                f"LASNClassifier needs rows of at least two classes; y has {len(classes)} class "
-                f"(of {len(y)} rows), {np.count_nonzero(totals > 0.0)} with a positive "
+                f"{type(self).__name__} needs rows of at least two classes; y has {len(classes)} "
+                f"class (of {len(y)} rows), {np.count_nonzero(totals > 0.0)} with a positive "
                 "sample_weight."
             )
         weight_of_class = _class_weights(self.class_weight, classes, totals)
@@ -442,15 +475,9 @@ class LASNClassifier(ClassifierMixin, _LASN):
             belongs = labels[:, None] == 1
         else:
             belongs = labels[:, None] == like(np.arange(len(classes)), labels)
-        return self._fit(
-            X,
-            2.0 * wide(belongs) - 1.0,
-            sample_weight * like(weight_of_class, sample_weight)[labels],
-            groups=labels,
-            loss=CLASSIFIER_LOSSES[self.loss],
-            y=y,
-            single=False,
-        )
+        targets = 2.0 * wide(belongs) - 1.0
+        weight = sample_weight * like(weight_of_class, sample_weight)[labels]
+        return Problem(X, targets, weight, labels, 1.0, CLASSIFIER_LOSSES[self.loss]), y
 
     def decision_function(self, X):
         """Scores f(x): positive for ``classes_[1]``, or one column a class.
@@ -680,17 +707,15 @@ class LASNRegressor(RegressorMixin, _LASN):
         -------
         self
         """
+        problem, y = self._problem(X, y, sample_weight)
+        return self._fit(problem, y, single=y.ndim == 1)
+
+    def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
+        """What is to be fitted, with C = 1, and the targets as an array."""
         X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
         targets = wide(y).reshape(len(y), -1)
-        return self._fit(
-            X,
-            targets,
-            sample_weight,
-            groups=target_bins(targets),
-            loss=SquaredEpsilonInsensitive(float(self.epsilon)),
-            y=y,
-            single=y.ndim == 1,
-        )
+        loss = SquaredEpsilonInsensitive(float(self.epsilon))
+        return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss), y
 
     def predict(self, X):
         """Predicted targets.

@@ -138,14 +138,16 @@ def _column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
 class KernelColumns:
     """A kernel whose landmarks are fixed: fills (rows, k) blocks.
 
-    Subclasses say what ``_fill(rows, out)`` does with a block that stays in one thread's
-    cache; slicing over threads and sparse rows live here.
+    Subclasses say what ``_fill(rows, out)`` or ``_fill_exponents`` does with a block that stays
+    in one thread's cache; slicing over threads and sparse rows live here.
     """
 
     # Rows of a sparse matrix may be handed over unpacked, block by block.
     accepts_unpacked = True
     # Values are a function of inner products, so a matrix product makes them.
     products_only = True
+    # Values are exp(gamma e), and :meth:`exponents` gives gamma e.
+    exponential = False
 
     def __init__(self, kernel: Kernel, landmarks, dtype: np.dtype):
         self.kernel = kernel
@@ -159,6 +161,15 @@ class KernelColumns:
         if out is None:
             out = np.empty((n_rows, self.n_columns), dtype=self.dtype)
         for_each_slice(n_rows, self.rows_per_slice(), lambda rows: self.fill(X[rows], out[rows]))
+        return out
+
+    def exponents(self, X, out: np.ndarray) -> np.ndarray:
+        """The logarithms of the kernel values, which are proportional to gamma: shape (n, k)."""
+        for_each_slice(
+            X.shape[0],
+            self.rows_per_slice(),
+            lambda rows: self._fill_exponents(self._unpacked(X[rows]), out[rows]),
+        )
         return out
 
     def times(self, X, coef: np.ndarray) -> np.ndarray:
@@ -186,12 +197,19 @@ class KernelColumns:
 
     def fill(self, rows, out: np.ndarray) -> None:
         """Write the kernel of a small block of rows into ``out``."""
+        self._fill(self._unpacked(rows), out)
+
+    def _unpacked(self, rows):
         if sp.issparse(rows) and self.accepts_unpacked and _worth_unpacking(rows):
-            rows = rows.toarray()
-        self._fill(rows, out)
+            return rows.toarray()
+        return rows
 
     def _fill(self, rows, out: np.ndarray) -> None:
-        raise TypeError(f"{type(self).__name__} does not say how to fill a block")
+        self._fill_exponents(rows, out)
+        np.exp(out, out=out)
+
+    def _fill_exponents(self, rows, out: np.ndarray) -> None:
+        raise TypeError(f"{type(self).__name__} is no exponential of anything")
 
 
 def _worth_unpacking(rows) -> bool:
@@ -268,6 +286,8 @@ class _RbfColumns(KernelColumns):
     so that float32 loses no digits to data far from the origin.
     """
 
+    exponential = True
+
     def __init__(self, kernel, landmarks, dtype):
         super().__init__(kernel, landmarks, dtype)
         gamma = kernel.gamma
@@ -286,7 +306,7 @@ class _RbfColumns(KernelColumns):
         exponent[-1] = -gamma * row_norms_squared(centred)
         self.exponent = exponent
 
-    def _fill(self, rows, out):
+    def _fill_exponents(self, rows, out):
         if sp.issparse(rows) or self.origin is None:
             self._fill_sparse(rows, out)
         else:
@@ -298,7 +318,6 @@ class _RbfColumns(KernelColumns):
             # The exponent is a difference of terms this large: rounding may make it positive.
             if self.kernel.gamma * extended[:, -2].max() * np.finfo(self.dtype).eps > 1e-6:
                 np.minimum(out, 0.0, out=out)
-        np.exp(out, out=out)
 
     def _fill_sparse(self, rows, out):
         if self.products is None:
@@ -314,8 +333,9 @@ class _RbfColumns(KernelColumns):
 
 class _LaplacianColumns(KernelColumns):
     products_only = False
+    exponential = True
 
-    def _fill(self, rows, out):
+    def _fill_exponents(self, rows, out):
         from scipy.spatial.distance import cdist  # slow to import, and for this kernel alone
         from sklearn.metrics.pairwise import manhattan_distances
 
@@ -324,7 +344,6 @@ class _LaplacianColumns(KernelColumns):
         else:
             distances = cdist(rows, self.landmarks, "cityblock")
         np.multiply(distances, -self.kernel.gamma, out=out, casting="same_kind")
-        np.exp(out, out=out)
 
 
 def _short_indices(rows):

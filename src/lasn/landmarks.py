@@ -136,6 +136,15 @@ def here(rows):
     return to_numpy(rows) if is_tensor(rows) else getattr(rows, "rows", rows)
 
 
+def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight, rng):
+    """k landmarks: those given, and more by k-means per group over the rows at these positions."""
+    if k >= X.shape[0]:
+        return distinct_rows(X)
+    sample = rows[_sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
+    new = _kmeans_by_group(X, sample, k - landmarks.shape[0], groups, sample_weight, rng)
+    return _stack(landmarks, new)
+
+
 def distinct_rows(X):
     """The rows of X without repetition, in an order that depends on their values only."""
     if not sp.issparse(X):

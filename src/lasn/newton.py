@@ -59,6 +59,7 @@ class Objective(Protocol):
     n_variables: int
     n_problems: int
     precision: float  # relative rounding error of gradients
+    alike: np.ndarray | None  # columns with the same number have similar Hessians
 
     def begin(self, W: np.ndarray) -> tuple[Point, np.ndarray]:
         """The point at W, shape (q, c), and |grad f_c(0)|, shape (c,): one pass over the rows."""
@@ -213,7 +214,10 @@ def minimize(
         status=[Status.ITERATION_LIMIT] * n_problems,
     )
     solver = DirectionSolver(
-        options.solver, options.max_cg_iter, start.preconditioners or [None] * n_problems
+        options.solver,
+        options.max_cg_iter,
+        start.preconditioners or [None] * n_problems,
+        objective.alike,
     )
 
     _write(result, point, reference)

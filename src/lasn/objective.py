@@ -72,8 +72,10 @@ class RegularizedLoss:
         M, in the place where the blocks compute; None stands for the identity.
     loss : Loss
     targets : array of shape (n, c)
-    costs : array of shape (n,)
+    costs : array of shape (n,), or (n, c) where columns weigh rows differently
         C_i, not negative.
+    alike : integer array of shape (c,), optional
+        Columns with the same number have similar Hessians: one problem on different folds, say.
     """
 
     def __init__(
@@ -83,8 +85,10 @@ class RegularizedLoss:
         loss: Loss,
         targets: Any,
         costs: Any,
+        alike: np.ndarray | None = None,
     ):
         self.blocks = blocks
+        self.alike = alike
         self.mapping = None if mapping is None else cast(mapping, blocks.dtype)
         self.loss = loss
         self.precision = float(np.finfo(blocks.dtype).eps)
@@ -95,8 +99,10 @@ class RegularizedLoss:
         if mapping is not None:
             self.row_cost += 2.0 * mapping.shape[0] * mapping.shape[1]
         self._targets = blocks.split(targets)
-        self._chosen_targets: tuple[bytes, list[Any]] = (b"", [])
-        self.costs = blocks.split(costs[:, None])
+        self._costs = blocks.split(costs.reshape(len(costs), -1))
+        self._one_cost = costs.ndim == 1
+        # Targets and costs of the columns that were worked on last.
+        self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
 
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
@@ -112,6 +118,11 @@ class RegularizedLoss:
         full_step = self._point(point.W + D, point.columns, point.predictions, sums)
         return LossLine(self, point, D, changes, full_step)
 
+    def scores(self, W: np.ndarray) -> np.ndarray:
+        """<w, x~> for every row, shape (n, c): one pass."""
+        scores, _ = self.blocks.run(_score, shared=self._scores(W))
+        return to_numpy(concatenate(self.blocks.collect(scores)))
+
     def curvature(self, point: LossPoint) -> LossCurvature:
         weights, _ = self._run(
             _curvature_weights, point.columns, point.predictions, shared=(self.loss,)
@@ -119,14 +130,16 @@ class RegularizedLoss:
         return LossCurvature(self, weights, point.n_active)
 
     def _run(self, task, columns, *states, shared=()):
-        """Run a task that sees the targets of the given columns."""
-        targets = self._targets
+        """Run a task that sees the targets and costs of the given columns."""
+        targets, costs = self._targets, self._costs
         if len(columns) < self.n_problems:
-            if self._chosen_targets[0] != columns.tobytes():
-                chosen, _ = self.blocks.run(_select, targets, shared=(columns,))
-                self._chosen_targets = (columns.tobytes(), chosen)
-            targets = self._chosen_targets[1]
-        return self.blocks.run(task, targets, self.costs, *states, shared=shared)
+            if self._chosen[0] != columns.tobytes():
+                targets, _ = self.blocks.run(_select, targets, shared=(columns,))
+                if not self._one_cost:
+                    costs, _ = self.blocks.run(_select, costs, shared=(columns,))
+                self._chosen = (columns.tobytes(), targets, costs)
+            _, targets, costs = self._chosen
+        return self.blocks.run(task, targets, costs, *states, shared=shared)
 
     def _scores(self, W: np.ndarray) -> tuple[Any, np.ndarray]:
         """(M w, b): what rows of K are multiplied with to get scores."""
@@ -219,7 +232,7 @@ class LossCurvature:
         # Several columns share the reading of the rows.
         n_columns = len(self.n_active)
         n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
-        penalty = max(1.5, self.costs.product / n_columns)
+        penalty = max(1.0, self.costs.product / n_columns)
         return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
 
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -231,22 +244,21 @@ class LossCurvature:
         return D + objective._pull_back(*sums)
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
-        return (
-            min(self.n_active[column], self._count_changes(column, base)) * self.objective.row_cost
-        )
+        n_rows = min(self.n_active[column], self._count_changes(column, base))
+        return n_rows * self.objective.row_cost + self.objective.blocks.n_rows * self.costs.look
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         if self._count_changes(column, base) >= self.n_active[column]:
             base = None
         return self._assemble(self._contents(column), base)
 
-    @property
-    def mean_assembly_cost(self) -> float:
-        n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
-        return n_rows * self.objective.row_cost
+    def mean_assembly_cost(self, columns: np.ndarray) -> float:
+        n_rows = self.objective.blocks.n_rows
+        n_active = min(float(self.n_active[columns].sum()), n_rows)
+        return n_active * self.objective.row_cost + n_rows * self.costs.look
 
-    def assemble_mean(self) -> Assembled:
-        means, _ = self.objective.blocks.run(_mean, self.weights)
+    def assemble_mean(self, columns: np.ndarray) -> Assembled:
+        means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,))
         return replace(self._assemble(means, None, steers=True), contents=None)
 
     @property
@@ -348,8 +360,12 @@ def _select(block: Block, state, columns):
     return state[:, columns], ()
 
 
-def _mean(block: Block, weights):
-    return weights.mean(axis=1), ()
+def _mean(block: Block, weights, columns):
+    return weights[:, columns].mean(axis=1), ()
+
+
+def _score(block: Block, coef, bias):
+    return _product(block.matrix(), coef) + bias, ()
 
 
 def _step(block: Block, z, dz, t):

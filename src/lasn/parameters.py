@@ -97,6 +97,22 @@ def _class_weight(name, value):
         _reject(name, value, accepted)
 
 
+def one_or_several(rule_of: str, none: bool = False) -> Rule:
+    """The rule for one value, or a sequence of values, of another parameter."""
+
+    def rule(name, value):
+        if value is None and none:
+            return
+        single = isinstance(value, str) or np.ndim(value) == 0
+        values = [value] if single else list(value)
+        if not values:
+            _reject(name, value, f"at least one value of {rule_of}")
+        for one in values:
+            _RULES[rule_of](name, one.item() if isinstance(one, np.generic) else one)
+
+    return rule
+
+
 _POSITIVE = _number("a positive finite number", lambda v: 0 < v < float("inf"))
 _NOT_NEGATIVE = _number("a finite number, zero or more", lambda v: 0 <= v < float("inf"))
 _COUNT = _number("a whole number, 1 or more", lambda v: v >= 1, whole=True)
@@ -120,10 +136,18 @@ _RULES: dict[str, Rule] = {
     "device": _device,
     "dtype": _either(("auto", "float32", "float64")),
     "warm_start": _flag,
+    "landmark_margin": _NOT_NEGATIVE,
+    "landmarks_per_fold": _flag,
+    "one_standard_error": _flag,
+    "calibration": _either((None, "sigmoid", "isotonic")),
+    "time_budget": _either((None,), _POSITIVE, "a positive number of seconds"),
+    "n_jobs": _either(
+        (None,), _number("a whole number", lambda v: v != 0, whole=True), "a whole number, not 0"
+    ),
     "verbose": _number("a whole number, 0 or more", lambda v: v >= 0, whole=True),
 }
 # These check themselves where they are used.
-_UNCHECKED = {"random_state"}
+_UNCHECKED = {"random_state", "cv", "scoring"}
 
 
 def check_parameters(estimator, **own_rules: Rule) -> None:

@@ -54,6 +54,14 @@ class ProgressBar(Bar):
     def stage(self, name: str) -> None:
         self.draw(0.1 * _STAGES.get(name, 2), name)
 
+    def rows(self, stage: str, count: int, share: float | None) -> None:
+        """So many rows have been read or predicted; ``share`` of all, if that is known."""
+        seconds = max(perf_counter() - self.start, 1e-9)
+        text = f"{stage}  {count} rows  {count / seconds:.0f} rows/s"
+        if share:
+            text += f"  {seconds * (1.0 - share) / share:.0f}s left"
+        self.draw(share or 0.0, text)
+
     def iteration(self, number: int, record: dict[str, Any]) -> None:
         relative = float(np.max(record["relative_gradient"]))
         share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
@@ -61,5 +69,15 @@ class ProgressBar(Bar):
             f"Newton {number}  |g|/|g0| {relative:.1e}  active {int(np.max(record['active_rows']))}"
         )
         self.draw(0.2 + 0.8 * float(np.clip(share, 0.0, 1.0)), text)
+        if self.verbose > 1 and self.active:
+            self.stream.write("\n")
+
+    def candidate(self, number: int, evaluation) -> None:
+        """A search evaluated another candidate: there is no knowing how many will follow."""
+        text = (
+            f"{number} tried  k {evaluation.n_landmarks}  gamma {evaluation.gamma:.3g}  "
+            f"C {evaluation.C:.3g}  score {evaluation.score:.4f}"
+        )
+        self.draw((number % _WIDTH) / _WIDTH, text)
         if self.verbose > 1 and self.active:
             self.stream.write("\n")

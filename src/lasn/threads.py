@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -18,6 +19,7 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -77,6 +79,17 @@ def serial_products() -> Iterator[None]:
                 _serial.limiter.restore_original_limits()
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let work that is started here stay in this thread: a device is its own crowd."""
+    before = getattr(_here, "is_worker", False)
+    _here.is_worker = True
+    try:
+        yield
+    finally:
+        _here.is_worker = before
+
+
 def run_in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
     """The results of the jobs, in order; a job each thread, if there are several.
 
@@ -89,6 +102,30 @@ def run_in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
         for future in futures:
             future.exception()
         return [future.result() for future in futures]
+
+
+def map_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """``work(item)`` for each item, in order, on all cores.
+
+    Items are drawn one after another, by the caller's thread, and only two a thread are under way:
+    a stream of any length is mapped in bounded memory. The first error ends it.
+    """
+    count = n_threads()
+    if count == 1:
+        yield from map(work, items)
+        return
+    pool = ThreadPoolExecutor(count, "lasn", initializer=_mark_worker)
+    waiting: deque[Future[Result]] = deque()
+    try:
+        with serial_products():
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) == 2 * count:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def for_each_slice(n_rows: int, rows_per_slice: int, work: Callable[[slice], None]) -> None:

@@ -16,8 +16,8 @@ A problem's arrays are NumPy's or torch's on some device: all steps happen where
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -45,7 +45,7 @@ from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
-from lasn.threads import serial_products
+from lasn.threads import one_thread, serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
@@ -238,17 +238,17 @@ def train(
     if resolve_kernel_name(kernel.name) == "linear":
         chosen = mapping = None
         n_variables = problem.X.shape[1]
-        dtype = _resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
+        dtype = resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
     else:
         if start is not None:
             chosen = problem.place(start.landmarks)
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
-            chosen, coarse = _choose_landmarks(problem, kernel, k, landmarks, limits, rng)
+            chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
             chosen = problem.place(check_landmarks(landmarks, problem.X))
         clock.stage("map")
-        dtype = _resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
+        dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
@@ -266,7 +266,7 @@ def train(
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
-def _choose_landmarks(
+def find_landmarks(
     problem: Problem, kernel: Kernel, k: int, method: str, limits: dict[str, Any], rng
 ):
     """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
@@ -337,12 +337,22 @@ def _minimize(
     """Algorithm 1 over some rows; where memory runs out, again with smaller blocks."""
     while True:
         try:
-            with nullcontext() if problem.device is None else float32_products():
+            with _manners_of(problem.device):
                 objective = _objective(problem, model, memory, once)
                 return minimize(objective, start, options, on_iteration)
         except Exception as error:
             if not memory.back_off(error):
                 raise
+
+
+@contextmanager
+def _manners_of(device: Any) -> Iterator[None]:
+    """On a torch device, exact products (a setting of the process) from a single thread."""
+    if device is None:
+        yield
+        return
+    with one_thread(), float32_products():
+        yield
 
 
 def _start(
@@ -499,7 +509,8 @@ def _free_memory(problem: Problem, limit, reserved: int) -> int:
     return device_memory(problem.device, limit, reserved)
 
 
-def _resolve_dtype(dtype: str, n_values: int, device: Any) -> np.dtype:
+def resolve_dtype(dtype: str, n_values: int, device: Any = None) -> np.dtype:
+    """The features' dtype for so many of them."""
     if device is not None and device.type == "mps":
         if dtype == "float64":
             raise ValueError('device="mps" has no float64; use dtype="auto" or dtype="float32".')

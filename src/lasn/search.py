@@ -1,0 +1,457 @@
+"""Cross-validation over C, gamma and the number of landmarks, with everything shared.
+
+::
+
+    landmarks            one set to a level, with all of the level before among them
+    exponents  (n, k)    once for all gammas (rbf and laplacian: log K is proportional to gamma)
+    F = K M    (n, q)    once for each level and gamma: no fold and no C adds to that
+    folds                columns of one problem: in its own column a held-out row costs nothing
+    C                    ascending, each started where the one before ended
+
+So a path over C and its folds cost Newton iterations over features that are there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from lasn.blocks import MemoryBlocks, Work
+from lasn.features import mapping_matrix
+from lasn.kernels import Kernel, resolve_kernel_name
+from lasn.landmarks import more_landmarks
+from lasn.memory import working_memory
+from lasn.newton import NewtonOptions, NewtonStart, minimize
+from lasn.objective import RegularizedLoss
+from lasn.threads import for_each_slice, serial_products
+from lasn.training import Problem, find_landmarks, resolve_dtype
+
+# Of all gammas, this share goes on to the next number of landmarks.
+_PROMISING = 0.5
+# Where the search may widen: steps of C and gamma, and how far they lead.
+_STEP_OF_C, _STEP_OF_GAMMA = 10.0, 4.0
+_RANGE_OF_C = (1e-3, 1e5)
+_RANGE_OF_GAMMA = 4.0**4
+_FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
+
+
+@dataclass(frozen=True)
+class Fold:
+    """Positions of the rows to train on, and of those that are held out."""
+
+    train: np.ndarray
+    test: np.ndarray
+
+
+@dataclass
+class Evaluation:
+    """One candidate: how good each fold was, and the seconds that it took.
+
+    ``held_out`` are the scores of held-out rows, shape (m, c) a fold, while it may be chosen.
+    """
+
+    n_landmarks: int
+    gamma: float
+    C: float
+    fold_scores: np.ndarray
+    fit_seconds: float
+    score_seconds: float
+    level: int
+    held_out: list[np.ndarray]
+
+    @property
+    def score(self) -> float:
+        return float(np.mean(self.fold_scores))
+
+    @property
+    def standard_error(self) -> float:
+        return float(np.std(self.fold_scores) / np.sqrt(len(self.fold_scores)))
+
+    @property
+    def simplicity(self) -> tuple[float, float, float]:
+        """Smaller models first, then smoother ones."""
+        return (self.n_landmarks, self.C, self.gamma)
+
+
+@dataclass
+class Grid:
+    """What to try. ``widens``: whether to go on where the best is at an edge."""
+
+    Cs: list[float]
+    gammas: list[float]
+    widens: bool
+
+
+class SharedFeatures:
+    """F for any gamma over one set of landmarks, shape (n, q); ``work`` counts what was computed.
+
+    Without the memory for it, kernel values are computed again when they are needed.
+    """
+
+    def __init__(self, X, kernel: Kernel, landmarks, dtype, cutoff, memory_limit, n_gammas: int):
+        self.X, self.kernel, self.landmarks = X, kernel, landmarks
+        self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
+        self.n_gammas = n_gammas
+        self.work = Work()
+        self.products = 0
+        self.exponents: np.ndarray | None = None
+        self._features: np.ndarray | None = None
+
+    def grow(self, landmarks) -> None:
+        """Take more landmarks; those before come first among them."""
+        known = self.landmarks.shape[0]
+        before, self.exponents = self.exponents, None
+        grown = landmarks.shape[0] > known and _same(landmarks[:known], self.landmarks)
+        self.landmarks, self._features = landmarks, None
+        if before is not None and grown and self._shares_exponents():
+            self.exponents = self._room()
+            self.exponents[:, :known] = before
+            self._fill_exponents(landmarks[known:], self.exponents[:, known:])
+
+    def at(self, gamma: float) -> tuple[MemoryBlocks, np.ndarray | None]:
+        """The feature blocks for a gamma, and the map that they lack (None: none)."""
+        if self.landmarks is None:
+            return MemoryBlocks(self.X, None, self.dtype, self._budget()), None
+        kernel = replace(self.kernel, gamma=gamma)
+        mapping = mapping_matrix(
+            kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
+        )
+        columns = kernel.against(self.landmarks, self.dtype)
+        if not self._fits(matrices=2):
+            return MemoryBlocks(self.X, columns, self.dtype, self._budget()), mapping
+        if self._shares_exponents() and self.exponents is None:
+            self.exponents = self._room()
+            self._fill_exponents(self.landmarks, self.exponents)
+        F = self._features if self._features is not None else self._room()
+        self._features = F
+        n_variables = mapping.shape[1]
+
+        def fill(rows: slice) -> None:
+            if self.exponents is None:
+                values = columns.matrix(self.X[rows])
+            else:
+                values = np.exp(self.exponents[rows] * self.dtype.type(gamma / self.kernel.gamma))
+            np.matmul(values, mapping, out=F[rows, :n_variables])
+
+        n_rows = self.X.shape[0]
+        for_each_slice(n_rows, columns.rows_per_slice(), fill)
+        self.products += n_rows
+        if self.exponents is None:
+            self.work.rows_computed += n_rows
+        return MemoryBlocks(F[:, :n_variables], None, self.dtype, self._budget()), None
+
+    def _fill_exponents(self, landmarks, out: np.ndarray) -> None:
+        self.kernel.against(landmarks, self.dtype).exponents(self.X, out)
+        self.work.rows_computed += self.X.shape[0]
+
+    def _shares_exponents(self) -> bool:
+        exponential = self.kernel.against(self.landmarks, self.dtype).exponential
+        return exponential and self.n_gammas > 1 and self._fits(matrices=3)
+
+    def _room(self) -> np.ndarray:
+        return np.empty((self.X.shape[0], self.landmarks.shape[0]), dtype=self.dtype)
+
+    def _fits(self, matrices: int) -> bool:
+        held = sum(array.nbytes for array in (self.exponents, self._features) if array is not None)
+        size = self.X.shape[0] * self.landmarks.shape[0] * self.dtype.itemsize
+        return matrices * size <= self._budget() + held
+
+    def _budget(self) -> int:
+        return working_memory(self.memory_limit)
+
+
+@dataclass
+class Path:
+    """What a path over C gives for each: held-out scores of every fold, and the seconds."""
+
+    held_out: list[list[np.ndarray]] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+
+def fold_path(
+    problem: Problem,
+    folds: Sequence[Fold],
+    features: tuple[MemoryBlocks, np.ndarray | None],
+    Cs: Sequence[float],
+    newton: NewtonOptions,
+) -> Path:
+    """Fit every fold, as columns of one problem, for each C in turn.
+
+    Column f * c + j is problem j without the rows that fold f holds out.
+    """
+    n_problems = problem.targets.shape[1]
+    in_training = np.zeros((problem.n_rows, len(folds)))
+    for index, fold in enumerate(folds):
+        in_training[fold.train, index] = problem.sample_weight[fold.train]
+    costs = np.repeat(in_training, n_problems, axis=1)
+    targets = np.tile(problem.targets, len(folds))
+    alike = np.tile(np.arange(n_problems), len(folds))
+    blocks, mapping = features
+    W = None
+    path = Path()
+    for C in Cs:
+        began = perf_counter()
+        objective = RegularizedLoss(blocks, mapping, problem.loss, targets, C * costs, alike)
+        if W is None:
+            W = np.zeros((objective.n_variables, objective.n_problems))
+        W = minimize(objective, NewtonStart(W), newton).W
+        scores = objective.scores(W).reshape(problem.n_rows, len(folds), n_problems)
+        path.held_out.append([scores[fold.test, f] for f, fold in enumerate(folds)])
+        path.seconds.append(perf_counter() - began)
+    return path
+
+
+class Search:
+    """The search itself: candidates in an order in which stopping early is no great loss.
+
+    First the whole grid at the smallest number of landmarks, where it costs least. Then, with twice
+    as many each time, the better half of the gammas and the C next to the best, until the score
+    gains less than ``margin`` or the time is over. Numbers of landmarks that were given are all
+    tried, with the whole grid.
+
+    Parameters
+    ----------
+    problem : Problem
+    folds : list of Fold
+    score_fold : callable
+        ``score_fold(scores, index)``: how good held-out scores, shape (m, c), of a fold are.
+    kernel : Kernel
+    grid : Grid
+    sizes : list of int
+        Numbers of landmarks; with ``grows``, the first of them.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        folds: Sequence[Fold],
+        score_fold: Callable[[np.ndarray, int], float],
+        *,
+        kernel: Kernel,
+        grid: Grid,
+        sizes: Sequence[int],
+        grows: bool,
+        landmarks,
+        per_fold: bool,
+        newton: NewtonOptions,
+        margin: float,
+        prefers_simple: bool,
+        rng: np.random.RandomState,
+        dtype: str,
+        cutoff,
+        memory_limit,
+        deadline: float,
+        on_candidate: Callable[[Evaluation], None],
+    ):
+        self.problem, self.folds, self.score_fold = problem, folds, score_fold
+        self.kernel, self.grid = kernel, grid
+        self.sizes, self.grows, self.margin = list(sizes), grows, margin
+        self.method, self.newton, self.rng = landmarks, newton, rng
+        self.prefers_simple = prefers_simple
+        self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
+        self.deadline, self.on_candidate = deadline, on_candidate
+        everything = np.arange(problem.n_rows)
+        # Which rows landmarks come from, for which folds.
+        self.parts: list[tuple[np.ndarray, list[int]]] = [(everything, list(range(len(folds))))]
+        if per_fold:
+            self.parts = [(fold.train, [index]) for index, fold in enumerate(folds)]
+        self.features: list[SharedFeatures] = []
+        self.landmarks_of_level: list[Any] = []
+        self.evaluations: list[Evaluation] = []
+        self.seconds_of_path = 0.0
+        self.n_landmarks = 0
+
+    @serial_products()
+    def run(self) -> None:
+        """Fill ``evaluations``; leave the features of the last level."""
+        level = 0
+        while level < len(self.sizes):
+            size = self.sizes[level]
+            if level and self._late(factor=(size / self.sizes[level - 1]) ** 2):
+                return
+            before = self.best.score if self.evaluations else -np.inf
+            self._choose_landmarks(size)
+            for gamma, Cs in self._candidates(level):
+                if self.evaluations and self._late():
+                    return
+                self._evaluate(gamma, Cs, level)
+            if self.grid.widens and level == 0:
+                self._widen()
+            gained = self.level_best(level).score - before
+            if self.grows and gained >= self.margin and size < self.problem.n_rows:
+                self.sizes.append(min(self.problem.n_rows, int(_FOLLOWING * size)))
+            level += 1
+
+    @property
+    def best(self) -> Evaluation:
+        return best_of(self.evaluations)
+
+    def level_best(self, level: int) -> Evaluation:
+        return best_of([one for one in self.evaluations if one.level == level])
+
+    @property
+    def chosen(self) -> Evaluation:
+        """The candidate to refit."""
+        return _simplest_of_the_best(self.evaluations) if self.prefers_simple else self.best
+
+    def _candidates(self, level: int) -> list[tuple[float, list[float]]]:
+        """Each gamma that this level tries, with its C in ascending order."""
+        if level == 0 or not self.grows:
+            return [(gamma, sorted(self.grid.Cs)) for gamma in self.grid.gammas]
+        before = [one for one in self.evaluations if one.level == level - 1]
+        by_gamma = {gamma: best_of([e for e in before if e.gamma == gamma]) for gamma in
+                    {e.gamma for e in before}}  # fmt: skip
+        ranked = sorted(by_gamma.values(), key=lambda one: -one.score)
+        n_kept = max(1, int(np.ceil(_PROMISING * len(ranked))))
+        Cs = sorted(self.grid.Cs)
+        candidates = []
+        for one in ranked[:n_kept]:
+            place = Cs.index(one.C)
+            candidates.append((one.gamma, Cs[max(0, place - 1) : place + 2]))
+        return candidates
+
+    def _widen(self) -> None:
+        """Try what lies beyond, as long as the best is at an edge of what was tried."""
+        middle = self.grid.gammas[len(self.grid.gammas) // 2]
+        while not self._late():
+            best, Cs, gammas = self.best, sorted(self.grid.Cs), sorted(self.grid.gammas)
+            step = _beyond(best.C, Cs, _STEP_OF_C)
+            if step is not None and _RANGE_OF_C[0] <= step <= _RANGE_OF_C[1]:
+                self.grid.Cs.append(step)
+                self._evaluate(best.gamma, [step], level=0)
+                continue
+            step = _beyond(best.gamma, gammas, _STEP_OF_GAMMA)
+            if step is None or not 1 / _RANGE_OF_GAMMA <= step / middle <= _RANGE_OF_GAMMA:
+                return
+            self.grid.gammas.append(step)
+            self._evaluate(step, sorted(self.grid.Cs), level=0)
+
+    def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:
+        began = perf_counter()
+        held_out: list[list[np.ndarray]] = [[np.empty(0)] * len(self.folds) for _ in Cs]
+        seconds = np.zeros(len(Cs))
+        for features, (_, indices) in zip(self.features, self.parts, strict=True):
+            before = perf_counter()
+            folds = [self.folds[index] for index in indices]
+            blocks = features.at(gamma)
+            shared = perf_counter() - before
+            path = fold_path(self.problem, folds, blocks, Cs, self.newton)
+            for place, scores in enumerate(path.held_out):
+                for index, values in zip(indices, scores, strict=True):
+                    held_out[place][index] = values
+                seconds[place] += path.seconds[place] + shared / len(Cs)
+        for place, C in enumerate(Cs):
+            before = perf_counter()
+            fold_scores = [self.score_fold(values, f) for f, values in enumerate(held_out[place])]
+            took = perf_counter() - before
+            evaluation = Evaluation(
+                self.n_landmarks,
+                gamma,
+                C,
+                np.array(fold_scores),
+                seconds[place],
+                took,
+                level,
+                held_out[place],
+            )
+            self.evaluations.append(evaluation)
+            self._forget_held_out()
+            self.on_candidate(evaluation)
+        self.seconds_of_path = perf_counter() - began
+
+    def _choose_landmarks(self, size: int) -> None:
+        if resolve_kernel_name(self.kernel.name) == "linear":
+            if not self.features:
+                self.features = [self._new_features(None) for _ in self.parts]
+            self.landmarks_of_level.append(None)
+            return
+        chosen = [self._landmarks_of(part, size) for part in range(len(self.parts))]
+        self.n_landmarks = max(one.shape[0] for one in chosen)
+        if not self.features:
+            self.features = [self._new_features(one) for one in chosen]
+        else:
+            for features, one in zip(self.features, chosen, strict=True):
+                features.grow(one)
+        self.landmarks_of_level.append(chosen[0])
+
+    def _new_features(self, landmarks) -> SharedFeatures:
+        n_columns = self.problem.X.shape[1] if landmarks is None else landmarks.shape[0]
+        return SharedFeatures(
+            self.problem.X,
+            self.kernel,
+            landmarks,
+            resolve_dtype(self.dtype, self.problem.n_rows * n_columns),
+            self.cutoff,
+            self.memory_limit,
+            len(self.grid.gammas),
+        )
+
+    def _landmarks_of(self, part: int, size: int):
+        """Landmarks for some folds, from rows that they all may see."""
+        if not isinstance(self.method, str):
+            return self.method
+        rows = self.parts[part][0]
+        rows = rows[self.problem.sample_weight[rows] > 0.0]
+        seen = replace(self.problem.only(rows), X=self.problem.X[rows])
+        size = min(size, seen.n_rows)
+        if self.features and self.method == "boundary":
+            near = np.flatnonzero(self._active()[rows])
+            if len(near) > 0:
+                known = self.features[part].landmarks
+                groups, weight = seen.groups, seen.sample_weight
+                return more_landmarks(seen.X, known, size, near, groups, weight, self.rng)
+        limits = {"memory_limit": self.memory_limit}
+        middle = sorted(self.grid.Cs)[len(self.grid.Cs) // 2]
+        return find_landmarks(
+            replace(seen, C=middle), self.kernel, size, self.method, limits, self.rng
+        )[0]
+
+    def _forget_held_out(self) -> None:
+        """Keep the scores of candidates that are still in question."""
+        for one in self.evaluations:
+            if one is not self.best and one is not self.chosen:
+                one.held_out = []
+
+    def _active(self) -> np.ndarray:
+        """Rows on which the best candidate so far is wrong or not sure, when they are held out."""
+        active = np.zeros(self.problem.n_rows, dtype=bool)
+        for fold, scores in zip(self.folds, self.best.held_out, strict=True):
+            targets = self.problem.targets[fold.test]
+            _, _, curvature = self.problem.loss.expand(targets, scores)
+            active[fold.test] |= np.any(curvature > 0.0, axis=1)
+        return active
+
+    def _late(self, factor: float = 1.0) -> bool:
+        """Whether another path, so much longer than the last, and the last fit would be too long.
+
+        That fit is about as long as a path.
+        """
+        return perf_counter() + (factor + 1.0) * self.seconds_of_path > self.deadline
+
+
+def best_of(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The highest score; of equal ones the simplest."""
+    return min(evaluations, key=lambda one: (-one.score, one.simplicity))
+
+
+def _simplest_of_the_best(evaluations: Sequence[Evaluation]) -> Evaluation:
+    """The simplest candidate within one standard error of the best."""
+    best = best_of(evaluations)
+    good = [one for one in evaluations if one.score >= best.score - best.standard_error]
+    return min(good, key=lambda one: one.simplicity)
+
+
+def _beyond(value: float, tried: list[float], step: float) -> float | None:
+    """The next value past the end of the sorted list at which ``value`` is; None in its middle."""
+    if value == tried[-1]:
+        return value * step
+    return value / step if value == tried[0] else None
+
+
+def _same(one: Any, other: Any) -> bool:
+    difference = one != other
+    return not (difference.nnz if hasattr(difference, "nnz") else np.any(difference))

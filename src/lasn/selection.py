@@ -1,0 +1,545 @@
+"""LASNClassifierCV and LASNRegressorCV: C, gamma and the number of landmarks by cross-validation.
+
+The search is in ``search.py``, probabilities in ``calibration.py``; here is scikit-learn's side:
+splitters, scorers, ``cv_results_``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.ma import MaskedArray
+from scipy.stats import rankdata
+from sklearn.metrics import check_scoring
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from threadpoolctl import threadpool_limits
+
+from lasn.calibration import calibrate
+from lasn.estimators import _LASN, LASNClassifier, LASNRegressor
+from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
+from lasn.landmarks import check_landmarks, count_landmarks
+from lasn.newton import NewtonOptions, warn_unless_converged
+from lasn.parameters import check_parameters, one_or_several
+from lasn.progress import ProgressBar
+from lasn.search import Evaluation, Fold, Grid, Search
+from lasn.training import Problem, train
+
+_DEFAULT_CS = (1.0, 10.0, 100.0)
+_DEFAULT_GAMMA_FACTORS = (0.25, 1.0, 4.0)
+
+
+class _Tuned(_LASN):
+    """What both searches share: a problem in, the best model out."""
+
+    def _check_parameters(self) -> None:
+        check_parameters(
+            self,
+            n_landmarks=one_or_several("n_landmarks"),
+            Cs=one_or_several("C", none=True),
+            gammas=one_or_several("gamma", none=True),
+        )
+        if self.device != "cpu":
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} searches by NumPy, and device={self.device!r} is another place. Search "
+                f'with device="cpu", on a part of the rows if they are many, and give best_params_ '
+                f"to {name.removesuffix('CV')}(device={self.device!r})."
+            )
+
+    def _search(self, problem: Problem, y, sample_weight, groups, single: bool):
+        """Search, refit on all rows, and set every fitted attribute."""
+        began = perf_counter()
+        X = problem.X
+        rng = check_random_state(self.random_state)
+        folds = self._folds(X, y, groups)
+        kernel, grid = self._grid(problem)
+        landmarks = self.landmarks
+        if not isinstance(landmarks, str):
+            landmarks = check_landmarks(landmarks, X)
+        newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
+        linear = resolve_kernel_name(kernel.name) == "linear"
+        bar = ProgressBar(self.verbose, self.tol)
+        search = Search(
+            problem,
+            folds,
+            self._fold_scorer(X, y, sample_weight, folds, single),
+            kernel=kernel,
+            grid=grid,
+            sizes=self._sizes(problem.n_rows, landmarks),
+            grows=isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear,
+            landmarks=landmarks,
+            per_fold=self.landmarks_per_fold,
+            newton=newton,
+            margin=self.landmark_margin,
+            prefers_simple=self.one_standard_error,
+            rng=rng,
+            dtype=self.dtype,
+            cutoff=self.eigenvalue_cutoff,
+            memory_limit=self.memory_limit,
+            deadline=np.inf if self.time_budget is None else began + self.time_budget,
+            on_candidate=lambda one: bar.candidate(len(search.evaluations), one),
+        )
+        with threadpool_limits(effective_n_jobs(self.n_jobs or -1), "blas"):
+            try:
+                search.run()
+                chosen = search.chosen
+                bar.stage("refit")
+                chosen_landmarks = search.landmarks_of_level[chosen.level]
+                training = train(
+                    replace(problem, C=chosen.C),
+                    kernel=replace(kernel, gamma=chosen.gamma),
+                    n_landmarks=chosen.n_landmarks,
+                    landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
+                    newton=newton,
+                    rng=rng,
+                    eigenvalue_cutoff=self.eigenvalue_cutoff,
+                    dtype=self.dtype,
+                    memory_limit=self.memory_limit,
+                )
+            finally:
+                bar.close()
+        self._set_fitted(self._attributes(training.model, single), training.newton.history)
+        self._set_results(search)
+        warn_unless_converged(training.newton, newton, training.model.dtype)
+        return search
+
+    def _folds(self, X, y, groups) -> list[Fold]:
+        splitter = check_cv(self.cv, y, classifier=isinstance(self, LASNClassifier))
+        return [Fold(*rows) for rows in splitter.split(X, y, groups)]
+
+    def _sizes(self, n_rows: int, landmarks) -> list[int]:
+        if not isinstance(landmarks, str):
+            return [landmarks.shape[0]]
+        return sorted({count_landmarks(one, n_rows) for one in _listed(self.n_landmarks)})
+
+    def _grid(self, problem: Problem) -> tuple[Kernel, Grid]:
+        """The kernel with a gamma to count from, and what to try."""
+        uses_gamma = not callable(self.kernel) and resolve_kernel_name(self.kernel) != "linear"
+        middle = resolve_gamma("variance", problem.X, problem.sample_weight)
+        if self.gammas is None:
+            factors = _DEFAULT_GAMMA_FACTORS if uses_gamma else (1.0,)
+            gammas = [factor * middle for factor in factors]
+        else:
+            gammas = [
+                resolve_gamma(one, problem.X, problem.sample_weight) for one in _listed(self.gammas)
+            ]
+            middle = sorted(gammas)[len(gammas) // 2]
+        Cs = [float(C) for C in _listed(_DEFAULT_CS if self.Cs is None else self.Cs)]
+        widens = self.Cs is None and self.gammas is None
+        kernel = Kernel(self.kernel, gamma=middle, degree=self.degree, coef0=self.coef0)
+        return kernel, Grid(Cs, sorted(set(gammas)), widens and uses_gamma)
+
+    def _fold_scorer(self, X, y, sample_weight, folds, single: bool):
+        """A function of held-out scores and the number of their fold."""
+        holder = self._held_out_estimator(single)
+        scorer = check_scoring(holder, scoring=self.scoring)
+        # scikit-learn's own scorers hand X on to the estimator, which knows the answer.
+        wants_rows = not hasattr(scorer, "_score_func") and self.scoring is not None
+
+        def score_fold(scores: np.ndarray, index: int) -> float:
+            test = folds[index].test
+            holder._held_out = scores
+            options = {} if sample_weight is None else {"sample_weight": sample_weight[test]}
+            score = scorer(holder, X[test] if wants_rows else None, y[test], **options)
+            if not np.isfinite(score):
+                raise ValueError(
+                    f"scoring={self.scoring!r} gave {score} on fold {index}; give a scorer that is "
+                    "finite on every fold, or a cv with larger or stratified folds."
+                )
+            return float(score)
+
+        return score_fold
+
+    def _set_results(self, search: Search) -> None:
+        evaluations, chosen = search.evaluations, search.chosen
+        self.cv_results_ = cv_results(evaluations)
+        self.best_index_ = next(i for i, one in enumerate(evaluations) if one is chosen)
+        self.best_score_ = chosen.score
+        self.best_params_ = self.cv_results_["params"][self.best_index_]
+        self.C_ = chosen.C
+        self.n_splits_ = len(search.folds)
+        self.landmark_curve_ = []
+        for level in range(1 + max(one.level for one in evaluations)):
+            best = search.level_best(level)
+            took = sum(one.fit_seconds for one in evaluations if one.level == level)
+            self.landmark_curve_.append(
+                {
+                    "n_landmarks": best.n_landmarks,
+                    "score": best.score,
+                    "standard_error": best.standard_error,
+                    "C": best.C,
+                    "gamma": best.gamma,
+                    "seconds": took,
+                }
+            )
+
+
+def _listed(values) -> list:
+    """One value, or several, as a list."""
+    return [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
+
+
+def cv_results(evaluations: list[Evaluation]) -> dict:
+    """The evaluations in the layout of ``GridSearchCV.cv_results_``."""
+    results: dict = {}
+    n_folds = len(evaluations[0].fold_scores)
+    for name, values in (
+        ("fit", [one.fit_seconds for one in evaluations]),
+        ("score", [one.score_seconds for one in evaluations]),
+    ):
+        results[f"mean_{name}_time"] = np.array(values) / n_folds
+        # Folds are fitted together: their times are not known apart.
+        results[f"std_{name}_time"] = np.zeros(len(values))
+    for name in ("C", "gamma", "n_landmarks"):
+        values = [getattr(one, name) for one in evaluations]
+        results[f"param_{name}"] = MaskedArray(values, mask=False)
+    results["params"] = [
+        {"C": one.C, "gamma": one.gamma, "n_landmarks": one.n_landmarks} for one in evaluations
+    ]
+    table = np.array([one.fold_scores for one in evaluations])
+    for fold in range(n_folds):
+        results[f"split{fold}_test_score"] = table[:, fold]
+    results["mean_test_score"] = table.mean(axis=1)
+    results["std_test_score"] = table.std(axis=1)
+    results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(
+        np.int32
+    )
+    return results
+
+
+class _HeldOutClassifier(LASNClassifier):
+    """A classifier that knows the scores of the rows that it will be asked about."""
+
+    def _scores(self, X):
+        return self._held_out
+
+
+class _HeldOutRegressor(LASNRegressor):
+    """The same for a regressor."""
+
+    def _scores(self, X):
+        return self._held_out[:, 0] if self._single else self._held_out
+
+
+class LASNClassifierCV(_Tuned, LASNClassifier):
+    """:class:`LASNClassifier` with C, gamma and the number of landmarks chosen by cross-validation.
+
+    All folds and all C share one feature matrix for each gamma and number of landmarks, so the
+    search costs a few times one fit, not one fit for each candidate and fold.
+
+    Parameters
+    ----------
+    Cs : array of floats or None, default=None
+        Values of C to try. None: 1, 10 and 100, and further where the best is at an end.
+    gammas : array of floats or names, or None, default=None
+        Values of gamma, see :class:`LASNClassifier`. None: a quarter, one and four times the
+        paper's ``"variance"``, and further where the best is at an end.
+    n_landmarks : int, sequence of int, or "auto", default="auto"
+        ``"auto"`` begins with the square root of the number of rows and doubles it, with the
+        better half of the gammas each time, while that gains ``landmark_margin`` in score.
+        Numbers are all tried, each with every C and gamma.
+    cv : int, splitter or iterable, default=5
+        As in scikit-learn; a number means stratified folds.
+    scoring : str, callable or None, default=None
+        One of scikit-learn's scorers; None is the accuracy.
+    random_state : int, RandomState instance or None, default=None
+        For choosing landmarks.
+    kernel, degree, coef0, loss, landmarks, class_weight, tol, max_iter, solver, memory_limit, \
+device, dtype, verbose, eigenvalue_cutoff :
+        As for :class:`LASNClassifier`.
+    landmark_margin : float, default=1e-3
+        How much of the score twice the landmarks must gain to go on, for ``n_landmarks="auto"``.
+    landmarks_per_fold : bool, default=False
+        Landmarks are points of the input space, chosen once from all rows, the held-out ones among
+        them: a held-out row may so have a landmark near it, as every row has in the final fit.
+        True: each fold chooses from its training rows alone, which costs one more feature matrix
+        for each fold.
+    one_standard_error : bool, default=False
+        Refit the simplest candidate (fewest landmarks, then smallest C and gamma) whose score is
+        within one standard error of the best.
+    calibration : {"sigmoid", "isotonic"} or None, default="sigmoid"
+        How ``predict_proba`` is made from the held-out scores of the search (for
+        ``loss="squared_hinge"``; the logistic loss has its own probabilities).
+    time_budget : float or None, default=None
+        Seconds after which no further candidates are tried. At least the first gamma is.
+    n_jobs : int or None, default=None
+        Most threads to use; None is all cores.
+
+    Attributes
+    ----------
+    best_params_ : dict
+        ``C``, ``gamma`` and ``n_landmarks`` of the refitted candidate.
+    best_score_ : float
+        Its mean score over the folds.
+    best_index_ : int
+        Its place in ``cv_results_``.
+    cv_results_ : dict of arrays
+        In the layout of ``GridSearchCV``. Folds are fitted together, so their times are equal.
+    landmark_curve_ : list of dict
+        For each number of landmarks the best score, its standard error, C, gamma and seconds.
+    C_ : float
+    n_splits_ : int
+    classes_, landmarks_, n_landmarks_, coef_, dual_coef_, intercept_, gamma_, history_, ... :
+        Of the model that was refitted on all rows, as for :class:`LASNClassifier`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import scale
+    >>> from lasn import LASNClassifierCV
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = LASNClassifierCV(random_state=0).fit(scale(X), y)
+    >>> model.best_score_ > 0.97
+    True
+    >>> sorted(model.best_params_)
+    ['C', 'gamma', 'n_landmarks']
+    """
+
+    def __init__(
+        self,
+        Cs=None,
+        gammas=None,
+        n_landmarks="auto",
+        cv=5,
+        scoring=None,
+        random_state=None,
+        kernel="rbf",
+        degree=3,
+        coef0=1.0,
+        loss="squared_hinge",
+        landmarks="boundary",
+        class_weight=None,
+        landmark_margin=1e-3,
+        landmarks_per_fold=False,
+        one_standard_error=False,
+        calibration="sigmoid",
+        time_budget=None,
+        tol=1e-3,
+        max_iter=50,
+        solver="auto",
+        n_jobs=None,
+        memory_limit=None,
+        device="cpu",
+        dtype="auto",
+        verbose=0,
+        eigenvalue_cutoff="auto",
+    ):
+        self.Cs = Cs
+        self.gammas = gammas
+        self.n_landmarks = n_landmarks
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.loss = loss
+        self.landmarks = landmarks
+        self.class_weight = class_weight
+        self.landmark_margin = landmark_margin
+        self.landmarks_per_fold = landmarks_per_fold
+        self.one_standard_error = one_standard_error
+        self.calibration = calibration
+        self.time_budget = time_budget
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.device = device
+        self.dtype = dtype
+        self.verbose = verbose
+        self.eigenvalue_cutoff = eigenvalue_cutoff
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Search, and fit the best candidate to all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+        y : array-like of shape (n,)
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows, in fitting and in scoring.
+        groups : array-like of shape (n,), optional
+            For splitters that keep groups together.
+
+        Returns
+        -------
+        self
+        """
+        problem, y = self._problem(X, y, sample_weight)
+        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        search = self._search(problem, y, given, groups, single=False)
+        if self.calibration is not None and self.loss != "log_loss":
+            self._calibration = self._calibrate(problem, search)
+        return self
+
+    def _calibrate(self, problem: Problem, search: Search):
+        held_out = np.concatenate([fold.test for fold in search.folds])
+        scores = np.concatenate(search.chosen.held_out)
+        weight = problem.sample_weight[held_out]
+        return calibrate(self.calibration, scores, problem.groups[held_out], weight)
+
+    def _held_out_estimator(self, single: bool) -> LASNClassifier:
+        holder = _HeldOutClassifier(loss=self.loss)
+        holder.classes_ = self.classes_
+        return holder
+
+    @available_if(lambda self: _has_probabilities(self))
+    def predict_proba(self, X):
+        """Class probabilities; the most probable class is the one that ``predict`` returns.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        probabilities : array of shape (m, n_classes)
+        """
+        if self.loss == "log_loss":
+            return super().predict_proba(X)
+        values = self._scores(X)  # first: it says so if this is not fitted
+        return self._calibration.probabilities(values)
+
+    @available_if(lambda self: _has_probabilities(self))
+    def predict_log_proba(self, X):
+        """Logarithms of the class probabilities.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+
+        Returns
+        -------
+        log_probabilities : array of shape (m, n_classes)
+        """
+        if self.loss == "log_loss":
+            return super().predict_log_proba(X)
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
+
+
+def _has_probabilities(estimator) -> bool:
+    if estimator.loss != "log_loss" and estimator.calibration is None:
+        raise AttributeError(
+            'predict_proba needs calibration="sigmoid" or "isotonic", or loss="log_loss"; this '
+            f"classifier has calibration=None and loss={estimator.loss!r}."
+        )
+    return True
+
+
+class LASNRegressorCV(_Tuned, LASNRegressor):
+    """:class:`LASNRegressor` with C, gamma and the number of landmarks chosen by cross-validation.
+
+    Parameters
+    ----------
+    Cs, gammas, n_landmarks, random_state, kernel, degree, coef0, landmarks, landmark_margin, \
+landmarks_per_fold, one_standard_error, time_budget, tol, max_iter, solver, n_jobs, memory_limit, \
+device, dtype, verbose, eigenvalue_cutoff :
+        As for :class:`LASNClassifierCV`.
+    cv : int, splitter or iterable, default=5
+        As in scikit-learn; a number means consecutive folds without shuffling.
+    scoring : str, callable or None, default=None
+        One of scikit-learn's scorers; None is the coefficient of determination R^2.
+    epsilon : float, default=0.1
+        Half of the width of the tube in which errors cost nothing, in units of y.
+
+    Attributes
+    ----------
+    best_params_, best_score_, best_index_, cv_results_, landmark_curve_, C_, n_splits_ :
+        As for :class:`LASNClassifierCV`.
+    landmarks_, n_landmarks_, coef_, dual_coef_, intercept_, gamma_, history_, ... :
+        Of the model that was refitted on all rows, as for :class:`LASNRegressor`.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from sklearn.preprocessing import scale
+    >>> from lasn import LASNRegressorCV
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = LASNRegressorCV(random_state=0).fit(scale(X), scale(y))
+    >>> model.best_score_ > 0.4
+    True
+    """
+
+    def __init__(
+        self,
+        Cs=None,
+        gammas=None,
+        n_landmarks="auto",
+        cv=5,
+        scoring=None,
+        random_state=None,
+        epsilon=0.1,
+        kernel="rbf",
+        degree=3,
+        coef0=1.0,
+        landmarks="boundary",
+        landmark_margin=1e-3,
+        landmarks_per_fold=False,
+        one_standard_error=False,
+        time_budget=None,
+        tol=1e-3,
+        max_iter=50,
+        solver="auto",
+        n_jobs=None,
+        memory_limit=None,
+        device="cpu",
+        dtype="auto",
+        verbose=0,
+        eigenvalue_cutoff="auto",
+    ):
+        self.Cs = Cs
+        self.gammas = gammas
+        self.n_landmarks = n_landmarks
+        self.cv = cv
+        self.scoring = scoring
+        self.random_state = random_state
+        self.epsilon = epsilon
+        self.kernel = kernel
+        self.degree = degree
+        self.coef0 = coef0
+        self.landmarks = landmarks
+        self.landmark_margin = landmark_margin
+        self.landmarks_per_fold = landmarks_per_fold
+        self.one_standard_error = one_standard_error
+        self.time_budget = time_budget
+        self.tol = tol
+        self.max_iter = max_iter
+        self.solver = solver
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+        self.device = device
+        self.dtype = dtype
+        self.verbose = verbose
+        self.eigenvalue_cutoff = eigenvalue_cutoff
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Search, and fit the best candidate to all rows.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n, n_features)
+        y : array-like of shape (n,) or (n, n_targets)
+        sample_weight : array-like of shape (n,), optional
+        groups : array-like of shape (n,), optional
+
+        Returns
+        -------
+        self
+        """
+        problem, y = self._problem(X, y, sample_weight)
+        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        self._search(problem, y, given, groups, single=y.ndim == 1)
+        return self
+
+    def _held_out_estimator(self, single: bool) -> LASNRegressor:
+        holder = _HeldOutRegressor()
+        holder._single = single
+        return holder

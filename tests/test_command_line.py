@@ -1,0 +1,311 @@
+"""The story that a person tells the command line, on real files."""
+
+import io
+import json
+import re
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from shell import MIXED_HEADER, lasn, mixed_rows, write_csv
+from sklearn.datasets import dump_svmlight_file, load_diabetes, load_iris, load_svmlight_file
+from sklearn.metrics import (
+    accuracy_score,
+    balanced_accuracy_score,
+    f1_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+)
+
+import lasn as package
+from lasn import LASNClassifier
+from lasn.cli import main
+from lasn.cli.estimator_flags import estimator_classes, parameter_docs
+from lasn.cli.models import read_model
+
+
+def call(*arguments):
+    """Run a command in this process."""
+    return main([str(argument) for argument in arguments])
+
+
+def test_the_whole_story(tmp_path):
+    training = write_csv(tmp_path / "train.csv", MIXED_HEADER, mixed_rows(400))
+    rows = mixed_rows(150, seed=1)
+    new = write_csv(tmp_path / "new.csv", MIXED_HEADER, rows)
+    model, out = tmp_path / "model.lasn", tmp_path / "predictions.csv"
+
+    said, log = lasn(
+        "train", training, "--target", "label", "--scale", "standard", "--n-landmarks", "60",
+        "--C", "5", "--random-state", "0", "-o", model, "--log",
+    )  # fmt: skip
+    assert "LASNClassifier (the target is text)" in said
+    assert "400 rows, 4 columns, 6 features, 60 landmarks" in said
+    assert "reading: 400 rows" in log
+    assert "Newton 1," in log
+
+    said, _ = lasn("info", model)
+    assert re.search(r"--n-landmarks +60\n", said)
+    assert re.search(r"data features +a, b, c, colour\n", said)
+    assert json.loads(lasn("info", model, "--json")[0])["summary"]["classes"] == ["no", "yes"]
+
+    lasn("predict", model, new, "-o", out)
+    decision, _ = lasn("predict", model, new, "--output-kind", "decision")
+    metrics, _ = lasn("predict", model, new, "--evaluate")
+
+    pipeline = package.load(model)
+    X = np.array([row[:4] for row in rows], dtype=object)
+    labels = np.array([row[4] for row in rows])
+    lines = out.read_text().splitlines()
+    assert lines[0] == "prediction"
+    assert_array_equal(lines[1:], pipeline.predict(X))
+    assert_allclose(np.loadtxt(io.StringIO(decision)), pipeline.decision_function(X), atol=1e-12)
+    accuracy = np.mean(pipeline.predict(X) == labels)
+    assert f"accuracy {accuracy:.6g}\n" in metrics
+    assert accuracy > 0.9
+
+
+def test_preprocessing_is_scikit_learns_own(tmp_path):
+    """The model file's pipeline is the one that a person would fit in Python."""
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import MinMaxScaler
+
+    X, y = load_iris(return_X_y=True)
+    np.savez(tmp_path / "iris.npz", X=X, y=y)
+    model = tmp_path / "iris.lasn"
+    call("train", tmp_path / "iris.npz", "--scale", "minmax", "--random-state", 0, "-o", model)
+    expected = make_pipeline(MinMaxScaler(), LASNClassifier(random_state=0)).fit(X, y)
+    assert_array_equal(package.load(model).decision_function(X), expected.decision_function(X))
+
+
+@pytest.fixture(scope="module")
+def iris(tmp_path_factory):
+    """A folder with iris in every format, and a model trained on the CSV file."""
+    folder = tmp_path_factory.mktemp("iris")
+    X, y = load_iris(return_X_y=True)
+    names = ["sl", "sw", "pl", "pw"]
+    kinds = np.array(["setosa", "versicolor", "virginica"])[y].tolist()
+    rows = [[*row, kind] for row, kind in zip(X.tolist(), kinds, strict=True)]
+    write_csv(folder / "iris.csv", [*names, "kind"], rows)
+    columns = {**dict(zip(names, X.T, strict=True)), "kind": kinds}
+    pa.parquet.write_table(pa.table(columns), folder / "iris.parquet")
+    pa.feather.write_feather(pa.table(columns), str(folder / "iris.feather"))
+    np.save(folder / "iris.npy", X)
+    dump_svmlight_file(X, y, str(folder / "iris.svm"), zero_based=False)
+    call(
+        "train", folder / "iris.csv", "--target", "kind", "--loss", "log_loss",
+        "--random-state", 0, "--n-landmarks", 40, "-o", folder / "model.lasn",
+    )  # fmt: skip
+    return folder
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "feather", "npy", "svm"])
+@pytest.mark.parametrize("kind", ["labels", "decision", "probabilities"])
+def test_every_format_predicts_what_python_predicts(iris, tmp_path, suffix, kind):
+    pipeline = package.load(iris / "model.lasn")
+    X, _ = load_iris(return_X_y=True)
+    compute = {
+        "labels": pipeline.predict,
+        "decision": pipeline.decision_function,
+        "probabilities": pipeline.predict_proba,
+    }
+    out = tmp_path / "out.parquet"
+    source = iris / f"iris.{suffix}"
+    assert call("predict", iris / "model.lasn", source, "--output-kind", kind, "-o", out) == 0
+    table = pa.parquet.read_table(out)
+    values = np.column_stack([column.to_numpy() for column in table.columns])
+    expected = compute[kind](X)
+    if kind == "labels":
+        assert_array_equal(values[:, 0].astype(str), expected)
+    else:
+        assert table.column_names[2].endswith("_virginica")
+        assert_allclose(values, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_columns_are_found_by_name_in_any_order(iris, tmp_path):
+    table = pa.parquet.read_table(iris / "iris.parquet")
+    turned = table.select(table.column_names[::-1]).append_column("other", [["?"] * 150])
+    pa.parquet.write_table(turned, tmp_path / "turned.parquet")
+    for name, source in (("a", iris / "iris.csv"), ("b", tmp_path / "turned.parquet")):
+        call("predict", iris / "model.lasn", source, "-o", tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_standard_input_and_output(iris):
+    text = (iris / "iris.csv").read_bytes()
+    model = iris / "model.lasn"
+    out, _ = lasn("predict", model, "-", "--format", "csv", stdin=text)
+    from_file, _ = lasn("predict", model, iris / "iris.csv", "-o", "-")
+    assert out == from_file
+    assert len(out.splitlines()) == 150
+    parquet = (iris / "iris.parquet").read_bytes()
+    assert lasn("predict", model, "-", "--format", "parquet", stdin=parquet)[0] == out
+
+
+def test_evaluation_of_classes_is_scikit_learns(tmp_path, capsys, binary, monkeypatch):
+    monkeypatch.setattr("lasn.tables.arrays.PIECE_ROWS", 30)
+    X, y = binary
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    call("train", tmp_path / "rows.npz", "--C", 0.01, "--n-landmarks", 20, "-o", tmp_path / "m")
+    capsys.readouterr()
+    call("predict", tmp_path / "m", tmp_path / "rows.npz", "--evaluate")
+    said = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    model = package.load(tmp_path / "m")
+    labels, scores = model.predict(X), model.decision_function(X)
+    assert 0.5 < accuracy_score(y, labels) < 1.0
+    assert float(said["accuracy"]) == pytest.approx(accuracy_score(y, labels), rel=1e-5)
+    balanced = balanced_accuracy_score(y, labels)
+    assert float(said["balanced_accuracy"]) == pytest.approx(balanced, rel=1e-5)
+    assert float(said["f1"]) == pytest.approx(f1_score(y, labels), rel=1e-5)
+    assert float(said["auc"]) == pytest.approx(roc_auc_score(y, scores), rel=1e-4)
+
+
+def test_evaluation_of_numbers_is_scikit_learns(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("lasn.tables.arrays.PIECE_ROWS", 50)
+    X, y = load_diabetes(return_X_y=True)
+    np.save(tmp_path / "rows.npy", np.column_stack([X, y]))
+    data = tmp_path / "rows.npy"
+    call("train", data, "--target", -1, "--scale", "standard", "--epsilon", 5, "-o", tmp_path / "m")
+    assert "LASNRegressor (the target has 214 different whole numbers)" in capsys.readouterr().out
+    call("predict", tmp_path / "m", data, "--target", 11, "--evaluate")
+    said = dict(line.split() for line in capsys.readouterr().out.splitlines())
+    predicted = package.load(tmp_path / "m").predict(X)
+    assert float(said["r2"]) == pytest.approx(r2_score(y, predicted), rel=1e-5)
+    assert float(said["mae"]) == pytest.approx(mean_absolute_error(y, predicted), rel=1e-5)
+
+
+def test_sparse_rows_stay_sparse(tmp_path, sparse_rows):
+    X, y = sparse_rows
+    path = tmp_path / "rows.svm"
+    dump_svmlight_file(X, y, str(path), zero_based=False)
+    call("train", path, "--scale", "maxabs", "--n-landmarks", 50, "-o", tmp_path / "m")
+    pipeline = package.load(tmp_path / "m")
+    rows, _ = load_svmlight_file(str(path), n_features=pipeline.n_features_in_, zero_based=False)
+    assert read_model(str(tmp_path / "m")).notes.sparse
+    call("predict", tmp_path / "m", path, "-o", tmp_path / "out")
+    assert_array_equal(np.loadtxt(tmp_path / "out"), pipeline.predict(rows))
+
+
+def test_missing_values_are_imputed_if_asked(tmp_path):
+    rows = mixed_rows(120)
+    for i in range(0, 120, 7):
+        rows[i][i % 4] = ""
+    source = write_csv(tmp_path / "rows.csv", MIXED_HEADER, rows)
+    model = tmp_path / "m"
+    filled = ["--impute", "median", "--scale", "standard"]
+    call("train", source, "--target", "label", *filled, "-o", model)
+    call("predict", model, source, "-o", tmp_path / "out")
+    X = np.array([row[:4] for row in rows], dtype=object)
+    X[:, :3][X[:, :3] == ""] = np.nan
+    assert_array_equal((tmp_path / "out").read_text().split(), package.load(model).predict(X))
+
+
+def test_a_category_that_training_did_not_see_is_none_of_them(tmp_path):
+    source = write_csv(tmp_path / "rows.csv", MIXED_HEADER, mixed_rows(100))
+    call("train", source, "--target", "label", "-o", tmp_path / "m")
+    encoder = package.load(tmp_path / "m")[0]
+    encoded = encoder.transform(np.array([[1.0, 2.0, 3.0, "purple"]], dtype=object))
+    assert np.asarray(encoded).tolist() == [[1.0, 2.0, 3.0, 0.0, 0.0, 0.0]]
+
+
+def test_files_without_names(tmp_path, binary):
+    X, y = binary
+    source = tmp_path / "rows.csv"
+    np.savetxt(source, np.column_stack([y, X]), delimiter=";")
+    flags = ["--no-header", "--delimiter", ";", "--target", 1]
+    call("train", source, *flags, "-o", tmp_path / "m", "--task", "classify")
+    call("predict", tmp_path / "m", source, *flags, "-o", tmp_path / "out.tsv")
+    assert (tmp_path / "out.tsv").read_text().split()[0] == "prediction"
+    labels = package.load(tmp_path / "m").predict(X)
+    assert_array_equal(np.loadtxt(tmp_path / "out.tsv", skiprows=1), labels)
+
+
+def test_labels_that_need_quotes(tmp_path):
+    rows = [[float(i), '"a, b"' if i % 2 else '"say ""c"""'] for i in range(20)]
+    source = write_csv(tmp_path / "rows.csv", ["x", "y"], rows)
+    call("train", source, "--target", "y", "-o", tmp_path / "m")
+    call("predict", tmp_path / "m", source, "-o", tmp_path / "out.csv")
+    lines = (tmp_path / "out.csv").read_text().splitlines()[1:]
+    assert set(lines) <= {'"a, b"', '"say ""c"""'}
+
+
+def test_a_model_saved_in_python_predicts_files(tmp_path, binary):
+    X, y = binary
+    model = LASNClassifier(20, random_state=0).fit(X, y)
+    package.save(model, tmp_path / "m")
+    np.save(tmp_path / "rows.npy", X)
+    call("predict", tmp_path / "m", tmp_path / "rows.npy", "-o", tmp_path / "out")
+    assert_array_equal(np.loadtxt(tmp_path / "out"), model.predict(X))
+
+
+def test_class_weights_and_words_reach_the_estimator(tmp_path):
+    source = write_csv(tmp_path / "rows.csv", MIXED_HEADER, mixed_rows(60))
+    call(
+        "train", source, "--target", "label", "--class-weight", "yes=2,no=0.5", "--gamma", "0.5",
+        "--kernel", "laplacian", "--memory-limit", "1GB", "-o", tmp_path / "m",
+    )  # fmt: skip
+    parameters = package.load(tmp_path / "m")[-1].get_params()
+    assert parameters["class_weight"] == {"yes": 2, "no": 0.5}
+    assert parameters["gamma"] == 0.5
+    assert parameters["kernel"] == "laplacian"
+    assert parameters["memory_limit"] == "1GB"
+
+
+def test_every_parameter_is_a_flag_with_the_docstrings_text():
+    help_text = " ".join(lasn("train", "--help")[0].split())
+    for estimator in estimator_classes().values():
+        docs = parameter_docs(estimator)
+        assert set(docs) == set(estimator().get_params())
+        for name in set(docs) - {"warm_start", "verbose"}:
+            assert f"--{name.replace('_', '-')} VALUE" in help_text
+    for _, text in parameter_docs(LASNClassifier).values():
+        if "progress bar" not in text and "last fit" not in text:
+            assert text.replace("``", "")[:40] in help_text
+
+
+@pytest.mark.parametrize("command", ["train", "predict", "info"])
+def test_help_is_a_manual(command):
+    said, _ = lasn(command, "--help")
+    assert f"example:\n  lasn {command}" in said
+
+
+def test_version():
+    assert lasn("--version")[0] == f"lasn {package.__version__}\n"
+
+
+def test_silence_where_nobody_watches(iris, capfd):
+    call("predict", iris / "model.lasn", iris / "iris.csv", "-o", iris / "silent")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_bar_in_a_terminal(iris, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    call("predict", iris / "model.lasn", iris / "iris.csv", "-o", iris / "watched")
+    assert re.search(r"\[#+\] .* predicting  150 rows  \d+ rows/s  0s left", terminal.getvalue())
+    assert terminal.getvalue().endswith("\r")
+
+
+def test_what_cannot_fit_is_refused_before_the_fit(tmp_path, binary, capsys):
+    X, y = binary
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    code = call(
+        "train", tmp_path / "rows.npz", "--n-landmarks", 200, "--memory-limit", "1MB",
+        "-o", tmp_path / "m",
+    )  # fmt: skip
+    said = capsys.readouterr().err
+    assert code == 1
+    assert "the fit needs about" in said
+    assert "--n-landmarks less than 200" in said
+    assert not (tmp_path / "m").exists()
+    code = call("train", tmp_path / "rows.npz", "--memory-limit", "1KB", "-o", tmp_path / "m")
+    assert code == 1
+    assert "holding the rows needs about" in capsys.readouterr().err

@@ -1,0 +1,243 @@
+"""Wrong inputs: one line on standard error, the right exit code, no leftover file."""
+
+import fcntl
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import MIXED_HEADER, command, environment, lasn, mixed_rows, write_csv
+
+from lasn.cli import main
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A training file and its model."""
+    folder = tmp_path_factory.mktemp("made")
+    write_csv(folder / "good.csv", MIXED_HEADER, mixed_rows(80))
+    good, model = str(folder / "good.csv"), str(folder / "model.lasn")
+    assert main(["train", good, "--target", "label", "--n-landmarks", "30", "-o", model]) == 0
+    X = np.random.RandomState(0).normal(size=(60, 3))
+    np.savez(folder / "rows.npz", X=X, y=(X[:, 0] > 0).astype(int))
+    rows, numbers = str(folder / "rows.npz"), str(folder / "numbers.lasn")
+    assert main(["train", rows, "--n-landmarks", "20", "-o", numbers]) == 0
+    return folder
+
+
+def row(text):
+    return "a,b,c,colour,label\n1,2,3,red,yes\n-1,2,3,blue,no\n" + text
+
+
+# name of the file, its content (None: not there), the command, exit code, words of the message
+TRAIN = ["train", "FILE", "--target", "label", "-o", "OUT"]
+PREDICT = ["predict", "MODEL", "FILE", "-o", "OUT"]
+CASES = {
+    "missing file": ("no.csv", None, TRAIN, 1, ["no.csv", "no such file", "Check"]),
+    "missing file to predict": ("no.csv", None, PREDICT, 1, ["no.csv", "no such file"]),
+    "empty file": ("e.csv", "", TRAIN, 1, ["e.csv", "empty"]),
+    "empty file to predict": ("e.csv", "", PREDICT, 1, ["e.csv", "empty"]),
+    "no rows": ("e.csv", "a,b,c,colour,label\n", TRAIN, 1, ["e.csv", "no rows"]),
+    "no rows to predict": ("e.csv", "a,b,c,colour\n", PREDICT, 1, ["e.csv", "no rows"]),
+    "ragged": ("r.csv", row("1,2,red,yes\n"), TRAIN, 1, ["r.csv, line 4", "4 values", "5 columns"]),
+    "ragged to predict": ("r.csv", row("1,2\n"), PREDICT, 1, ["r.csv, line 4", "2 values"]),
+    "text in numbers": (
+        "t.csv", row("1,oops,3,red,yes\n"), TRAIN, 1,
+        ["t.csv, line 4, column 'b'", "'oops' is not a finite number", "--categorical"],
+    ),
+    "infinity": ("t.csv", row("1,inf,3,red,yes\n"), TRAIN, 1, ["line 4, column 'b'", "'inf'"]),
+    "missing value": (
+        "m.csv", row("1,,3,red,yes\n"), TRAIN, 1, ["line 4, column 'b'", "missing", "--impute"]
+    ),
+    "missing value to predict": (
+        "m.csv", row("1,,3,red,yes\n"), PREDICT, 1, ["line 4, column 'b'", "missing"]
+    ),
+    "missing label": (
+        "m.csv", row("1,2,3,red,\n"), TRAIN, 1, ["line 4, column 'label'", "missing"]
+    ),
+    "unknown target": (
+        "g.csv", row(""), ["train", "FILE", "--target", "labl", "-o", "OUT"], 1,
+        ["g.csv", "no column 'labl'", "a, b, c, colour, label"],
+    ),
+    "no target": ("g.csv", row(""), ["train", "FILE", "-o", "OUT"], 2, ["--target is needed"]),
+    "no labels to evaluate": (
+        "g.csv", "a,b,c,colour\n1,2,3,red\n", [*PREDICT, "--evaluate"], 1,
+        ["g.csv", "--evaluate needs labels", "--target"],
+    ),
+    "labels of no class": (
+        "g.csv", row("1,2,3,red,perhaps\n"), [*PREDICT, "--evaluate"], 1,
+        ["g.csv", "perhaps", "no, yes"],
+    ),
+    "a column is gone": (
+        "g.csv", "a,b,colour\n1,2,red\n", PREDICT, 1, ["g.csv", "no column 'c'", "lasn info"]
+    ),
+    "more features than the model": (
+        "x.svm", "1 1:1 3:1\n1 2:1 4:1\n", ["predict", "NUMBERS", "FILE", "-o", "OUT"], 1,
+        ["x.svm, line 2", "index 4", "last, 3"],
+    ),
+    "more columns than the model": (
+        "x.csv", "1,2,3,4\n", ["predict", "NUMBERS", "FILE", "--no-header", "-o", "OUT"], 1,
+        ["x.csv", "4 columns", "model has 3"],
+    ),
+    "not UTF-8": (
+        "u.csv", row("1,2,3,gr\xfcn,yes\n").encode("latin1"), TRAIN, 1,
+        ["u.csv, line 4", "0xfc is not UTF-8", "iconv"],
+    ),
+    "not UTF-8 to predict": (
+        "u.csv", row("1,2,3,gr\xfcn,yes\n").encode("latin1"), PREDICT, 1, ["u.csv, line 4", "UTF-8"]
+    ),
+    "unended quote": ("q.csv", row('1,2,3,"red,yes\n'), TRAIN, 1, ["q.csv, line 4", "quotes"]),
+    "no header": ("h.csv", "1,2,3,red,yes\n", TRAIN, 1, ["h.csv, line 1", "--no-header"]),
+    "a name twice": ("h.csv", "a,a,label\n1,2,x\n", TRAIN, 1, ["h.csv, line 1", "'a'"]),
+    "a directory": (".", None, TRAIN, 1, ["folder", "Name one file"]),
+    "a directory with a format": (".", None, [*TRAIN, "--format", "csv"], 1, ["folder"]),
+    "one class": ("o.csv", "a,label\n1,yes\n2,yes\n", TRAIN, 1, ["o.csv", "at least two classes"]),
+    "unknown format": ("g.xyz", row(""), TRAIN, 1, ["g.xyz", "--format"]),
+    "not Parquet": ("g.parquet", row(""), TRAIN, 1, ["g.parquet", "not a parquet file"]),
+    "not Arrow": ("g.arrow", row(""), TRAIN, 1, ["g.arrow", "not a arrow file"]),
+    "not an array": ("g.npy", row(""), TRAIN, 1, ["g.npy", "not a NumPy array"]),
+    "not an archive": ("g.npz", row(""), TRAIN, 1, ["g.npz", "not a .npz file"]),
+    "not a model": ("g.csv", row(""), ["info", "FILE"], 1, ["g.csv"]),
+    "no model": ("g.csv", row(""), ["predict", "NOTHING", "FILE"], 1, ["no such model file"]),
+    "bad parameter": ("g.csv", row(""), [*TRAIN, "--C", "-1"], 2, ["C=-1", "positive"]),
+    "bad word": ("g.csv", row(""), [*TRAIN, "--kernel", "rbff"], 2, ["rbff", "laplacian"]),
+    "parameter of the other": ("g.csv", row(""), [*TRAIN, "--epsilon", "1"], 2, ["--epsilon"]),
+    "bad seed": ("g.csv", row(""), [*TRAIN, "--random-state", "x"], 2, ["--random-state"]),
+    "standard scale of sparse rows": (
+        "s.svm", "1 1:1\n-1 9:1\n", ["train", "FILE", "--scale", "standard", "-o", "OUT"], 2,
+        ["--scale standard", "maxabs"],
+    ),
+    "probabilities of none": (
+        "g.csv", row(""), [*PREDICT, "--output-kind", "probabilities"], 2, ["log_loss"]
+    ),
+    "output over input": (
+        "g.csv", row(""), ["train", "FILE", "--target", "label", "-o", "FILE"], 2, ["overwrite"]
+    ),
+    "output folder missing": (
+        "g.csv", row(""), ["predict", "MODEL", "FILE", "-o", "no/where.csv"], 1,
+        ["no/where.csv", "no folder", "Make it"],
+    ),
+    "output is a folder": (
+        "g.csv", row(""), ["predict", "MODEL", "FILE", "-o", "."], 1, ["folder"]
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_wrong_input(case, tmp_path, made, monkeypatch, capfd):
+    name, content, words, code, said = CASES[case]
+    monkeypatch.chdir(tmp_path)
+    if content is not None:
+        content = content.encode() if isinstance(content, str) else content
+        Path(name).write_bytes(content)
+    before = sorted(os.listdir())
+    names = {
+        "FILE": name,
+        "OUT": "out",
+        "MODEL": str(made / "model.lasn"),
+        "NUMBERS": str(made / "numbers.lasn"),
+        "NOTHING": "nothing.lasn",
+    }
+    assert main([names.get(word, word) for word in words]) == code
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+    assert err.startswith("lasn: ")
+    for part in said:
+        assert part in err
+    assert sorted(os.listdir()) == before
+    if content is not None:
+        assert Path(name).read_bytes() == content
+
+
+def test_a_mistyped_flag_is_bad_usage(tmp_path):
+    _, err = lasn("train", "x.csv", "--targget", "y", code=2)
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("what", ["train", "predict"])
+def test_no_space_left(tmp_path, made, what):
+    """A limit on the size of files stands in for a full disk."""
+    good = made / "good.csv"
+    if what == "train":
+        words = ["train", good, "--target", "label", "-o", tmp_path / "out"]
+    else:
+        words = ["predict", made / "model.lasn", good, "-o", tmp_path / "out"]
+    _, err = lasn(*words, file_size=100, code=1)
+    assert err.count("\n") == 1
+    assert str(tmp_path / "out") in err
+    assert "space" in err
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_device(made):
+    words = ["predict", made / "model.lasn", made / "good.csv"]
+    _, err = lasn(*words, "-o", "/dev/full", code=1)
+    assert err.startswith("lasn: /dev/full: No space left on device.")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            command(*words), stdout=full, stderr=subprocess.PIPE, env=environment(), check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr.decode().splitlines() == [
+        "lasn: standard output: No space left on device. "
+        "Check the folder, its permissions and space."
+    ]
+    assert os.path.exists("/dev/full")
+    assert not os.path.isfile("/dev/full")
+
+
+def test_a_read_only_folder(tmp_path, made):
+    """The superuser may write anywhere but in a file system that is itself read-only."""
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    folder.chmod(0o500)
+    if os.access(folder, os.W_OK):
+        folder = Path("/proc/self")
+    out = folder / "out.csv"
+    _, err = lasn("predict", made / "model.lasn", made / "good.csv", "-o", out, code=1)
+    assert err.count("\n") == 1
+    assert str(out) in err
+
+
+@pytest.mark.skipif(not hasattr(fcntl, "F_SETPIPE_SZ"), reason="pipes may hold it all")
+def test_broken_pipe(tmp_path, made):
+    write_csv(tmp_path / "many.csv", MIXED_HEADER, mixed_rows(40_000))
+    process = subprocess.Popen(
+        command("predict", made / "model.lasn", tmp_path / "many.csv", "--output-kind", "decision"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
+    float(process.stdout.readline())
+    process.stdout.close()
+    err = process.stderr.read().decode()
+    assert process.wait(60) == 1
+    process.stderr.close()
+    assert err.splitlines() == [
+        "lasn: standard output: its reader closed it; give -o FILE to keep all rows."
+    ]
+
+
+def test_interrupted_prediction_leaves_nothing(tmp_path, made):
+    process = subprocess.Popen(
+        command("predict", made / "model.lasn", "-", "--format", "csv", "-o", tmp_path / "out"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    text = (made / "good.csv").read_bytes()
+    body = text.partition(b"\n")[2] * 3000
+    process.stdin.write(text + body)
+    process.stdin.flush()
+    assert any(name.startswith(".out") for name in os.listdir(tmp_path))
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err == b"lasn: interrupted.\n"
+    assert os.listdir(tmp_path) == []
