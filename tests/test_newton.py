@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn.directions import Assembled, conjugate_gradients, factorize
+from lasn.directions import Assembled, Costs, conjugate_gradients
+from lasn.factors import factorize
 from lasn.newton import (
     NewtonOptions,
     NewtonStart,
@@ -68,6 +69,7 @@ class _Curvature:
     point: _Point
     product_cost: float = 1.0
     rows_cost: float = np.inf
+    costs = Costs()
 
     def _matrix(self, index):
         return self.point.objective.h(self.point.W[:, index], self.point.columns[index])
@@ -278,7 +280,8 @@ def test_conjugate_gradients_stop_at_their_limit():
 def test_factorize_repairs_what_rounding_took():
     V = np.eye(5)
     V[-1, -1] = -1e-13
-    lower, _ = factorize(V)
-    assert np.isfinite(lower).all()
+    factor = factorize(V)
+    assert 0.0 < factor.shift < 1e-10
+    assert np.isfinite(factor.solve(np.ones((5, 1)))).all()
     with pytest.raises(np.linalg.LinAlgError):
         factorize(-np.eye(3))

@@ -3,14 +3,16 @@
 The objective never touches an array of n rows. It hands a *task* to a block source, which runs it
 on each block, where that block's rows are, and adds up what comes back::
 
-    states, total = blocks.run(task, rows, ..., shared=(w, ...))
+    states, total = blocks.run(task, states, ..., shared=(w, ...))
 
     task(block, row_data, ..., w, ...) -> (state, sums)
 
 ``state`` (predictions, say) stays with its block and can be given to the next task; ``sums`` is a
 tuple of small arrays, added over the blocks in float64. A task is a plain function and changes
 nothing in place, so a block source may run it in this process, in another one, or a second time
-after a failure. Memory is here; disk, GPU and cluster are further sources with the same methods.
+after a failure. Memory is here, torch's devices are in ``torch_blocks.py``; disk and cluster are
+further sources with the same methods. What a task sees are NumPy arrays or tensors, all of one
+kind.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from lasn.directions import Costs
 from lasn.kernels import KernelColumns
 from lasn.threads import n_threads, run_in_threads
 
@@ -51,6 +54,7 @@ class Block(Protocol):
     dtype: np.dtype
     row_bytes: int
     spare_bytes: int
+    worth_copying: float  # up to this share of the rows, copying them pays: products skip the rest
 
     def matrix(self, rows: np.ndarray | None = None) -> Any:
         """The rows, or those at the given positions: shape (rows, n_columns), dense or CSR.
@@ -68,6 +72,12 @@ class Block(Protocol):
     def count(self, n_rows: int) -> None:
         """Note that rows handed out before were read once more."""
 
+    def parts(self, rows: Any) -> Sequence[Any]:
+        """The positions in pieces whose rows of F = K M may all be held at once."""
+
+    def gram(self, F: Any, steers: bool) -> Any:
+        """F^T F; less exact where that is faster and the product only ``steers``."""
+
 
 class BlockSource(Protocol):
     """What the objective needs of the place where rows live."""
@@ -76,14 +86,18 @@ class BlockSource(Protocol):
     n_columns: int
     dtype: np.dtype
     work: Work
+    costs: Costs
 
-    def split(self, rows: np.ndarray) -> list[Any]:
+    def split(self, rows: Any) -> list[Any]:
         """Hand an array with one entry a row to the blocks."""
 
     def run(
         self, task: Callable[..., tuple[Any, tuple]], *states: Sequence[Any], shared: tuple = ()
-    ) -> tuple[list[Any], tuple[np.ndarray, ...]]:
-        """Run a task on every block: one state a block, and the sums over the blocks."""
+    ) -> tuple[list[Any], tuple[Any, ...]]:
+        """Run a task on every block: one state a block, and the sums over the blocks.
+
+        The sums are where the blocks compute: NumPy arrays or tensors.
+        """
 
     def collect(self, states: list[Any]) -> list[Any]:
         """Bring states here from where their blocks are; they must be small."""
@@ -92,10 +106,10 @@ class BlockSource(Protocol):
 class ChosenRows:
     """Some rows of X, copied block by block when they are wanted."""
 
-    def __init__(self, X: Any, rows: np.ndarray):
+    def __init__(self, X: Any, rows: Any):
         nested = isinstance(X, ChosenRows)
         self.X: Any = X.X if nested else X
-        self.rows: np.ndarray = X.rows[rows] if nested else rows
+        self.rows: Any = X.rows[rows] if nested else rows
         self.shape = (len(rows), X.shape[1])
         self.dtype = X.dtype
 
@@ -165,6 +179,7 @@ class MemoryBlocks:
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
         self.work = Work()
+        self.costs = Costs()
         self.workspace = workspace or Workspace()
         self.workspace.take_back()
         self.once = once and columns is not None and columns.is_cheap(X)
@@ -242,6 +257,8 @@ class _MemoryBlock:
     They are kept where the budget allows, from the first reading or from the second on.
     """
 
+    worth_copying = 0.5
+
     def __init__(
         self,
         X,
@@ -285,6 +302,12 @@ class _MemoryBlock:
 
     def count(self, n_rows):
         self.source.work.rows_read += n_rows
+
+    def parts(self, rows):
+        return [rows] if len(rows) else []
+
+    def gram(self, F, steers):
+        return F.T @ F
 
     def matrix(self, rows=None):
         self.count(self.n_rows if rows is None else len(rows))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from lasn.factors import Factor, factorize
 from lasn.threads import for_each_slice
 
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
@@ -22,16 +22,33 @@ _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
 _ALIKE_STEPS = 8
 _UNLIKE_STEPS = 40
-# Triangular solves wait for memory: what one of their operations costs, in operations of a
-# matrix product. Factoring is done in float64 on one core.
-_SOLVE_PENALTY = 12.0
-FACTOR_PENALTY = 6.0
+# With a preconditioner, more steps than this only follow rounding errors.
+_MOST_PREPARED_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What one operation costs in the place where rows are, in operations of a matrix product.
+
+    Products with one vector wait for memory (``product``), and so do triangular solves (``solve``).
+    Factoring (``factor``) is done in float64, on a CPU by one core. ``look`` is what it costs to
+    find the active rows of one column, for each row.
+    """
+
+    product: float = 12.0
+    solve: float = 12.0
+    factor: float = 6.0
+    look: float = 20_000.0
+
+
 # A linear map for each column: (D, columns) to an array of D's shape.
 ColumnMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Curvature(Protocol):
     """V_c, the generalised Hessians at a point. Costs are in operations of a matrix product."""
+
+    costs: Costs
 
     @property
     def product_cost(self) -> float:
@@ -62,20 +79,20 @@ class Curvature(Protocol):
 
 @dataclass
 class Assembled:
-    """V_c as a matrix, shape (q, q), and its factor.
+    """V_c as a matrix, shape (q, q), in the place where the rows are, and its factor.
 
     ``contents`` is what it was made from, known to the objective alone. It is None when that was
     another objective: then V_c serves as a preconditioner only.
     """
 
-    matrix: np.ndarray
+    matrix: Any
     contents: Any
-    factor: Any = None
+    factor: Factor | None = None
 
     def elsewhere(self) -> Assembled:
-        """The same as seen by another objective; for preconditioning, float32 is enough."""
-        triangle, lower = self.factor
-        return replace(self, contents=None, factor=(triangle.astype(np.float32), lower))
+        """The same as seen by another objective: its factor, for preconditioning."""
+        assert self.factor is not None
+        return Assembled(None, None, self.factor.rounded())
 
 
 class DirectionSolver:
@@ -112,7 +129,8 @@ class DirectionSolver:
                 index, column = part.start, columns[part.start]
                 assembled = _factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
-                D[:, index] = -cho_solve(assembled.factor, gradient[:, index], check_finite=False)
+                assert assembled.factor is not None
+                D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
 
             for_each_slice(len(columns), 1, factor_and_solve)
             return D, np.zeros(len(columns), dtype=int)
@@ -130,9 +148,10 @@ class DirectionSolver:
                 self._prepare(curvature, columns)
             known = [self.assembled[column] for column in columns]
             with_factors["precondition"] = _preconditioner(known)
-        D, steps = conjugate_gradients(
-            curvature.product, -gradient, forcing, self.max_cg_iter, **with_factors
-        )
+        most = self.max_cg_iter
+        if way == "prepared":
+            most = min(most, _MOST_PREPARED_STEPS)
+        D, steps = conjugate_gradients(curvature.product, -gradient, forcing, most, **with_factors)
         self.expected_steps[way] = max(5, int(steps.max()))
         return D, steps
 
@@ -160,14 +179,14 @@ class DirectionSolver:
     def _choose(self, curvature, columns, n_variables: int) -> str:
         if self.solver != "auto":
             return {"newton": "factor", "newton-cg": "plain"}.get(self.solver, self.solver)
-        factoring = FACTOR_PENALTY * n_variables**3 / 3.0
+        factoring = curvature.costs.factor * n_variables**3 / 3.0
         direct = sum(
             curvature.assembly_cost(index, self.assembled[column]) + factoring
             for index, column in enumerate(columns)
         )
         product = curvature.product_cost
         solves = [id(self.assembled[column]) for column in columns]
-        penalty = _SOLVE_PENALTY * len(set(solves)) / len(solves)
+        penalty = curvature.costs.solve * len(set(solves)) / len(solves)
         solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
         prepared = self.expected_steps["prepared"] * (product + solve)
         if not self._known(columns):
@@ -194,26 +213,10 @@ def _preconditioner(assembled: list) -> ColumnMap:
         S = np.empty_like(R)
         for owner in set(owners[columns]):
             group = np.flatnonzero(owners[columns] == owner)
-            factor = assembled[columns[group[0]]].factor
-            residuals = R[:, group].astype(factor[0].dtype, copy=False)
-            S[:, group] = cho_solve(factor, residuals, check_finite=False)
+            S[:, group] = assembled[columns[group[0]]].factor.solve(R[:, group])
         return S
 
     return precondition
-
-
-def factorize(V: np.ndarray):
-    """Cholesky factor of V; what rounding took from its positive definiteness is added back."""
-    shift = 0.0
-    scale = float(np.max(np.diag(V)))
-    while True:
-        try:
-            return cho_factor(V, lower=True, overwrite_a=False, check_finite=False)
-        except LinAlgError:
-            shift = 10.0 * shift if shift else 1e-12 * scale
-            if not np.isfinite(shift) or shift > scale:
-                raise
-            V = V + shift * np.eye(len(V))
 
 
 def conjugate_gradients(

@@ -11,21 +11,40 @@ from dataclasses import replace
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from scipy.special import logsumexp
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_random_state, column_or_1d
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lasn.arrays import (
+    bincount,
+    cast,
+    is_tensor,
+    like,
+    namespace,
+    softplus,
+    to_numpy,
+    unique_inverse,
+    wide,
+)
 from lasn.callbacks import (
     CallbackSupportMixin,
     IterationCallbacks,
     current_observer,
     with_callbacks,
 )
-from lasn.kernels import Kernel, KernelColumns, resolve_gamma
-from lasn.landmarks import target_bins
+from lasn.devices import (
+    as_numpy,
+    as_tensor,
+    check_tensor,
+    give_back,
+    is_foreign,
+    resolve_device,
+)
+from lasn.kernels import Kernel, resolve_gamma
+from lasn.landmarks import here, target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.newton import NewtonOptions, warn_unless_converged
 from lasn.parameters import check_parameters
@@ -45,7 +64,11 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
         X, sample_weight = problem.X, problem.sample_weight
         previous = self._warm_start_model(X, problem.targets.shape[1])
-        gamma = resolve_gamma(self.gamma, X, sample_weight)
+        problem = problem.on(resolve_device(self.device), self.memory_limit)
+        if sp.issparse(X):
+            gamma = resolve_gamma(self.gamma, X, sample_weight)
+        else:
+            gamma = resolve_gamma(self.gamma, problem.X, problem.sample_weight)
         if previous is None:
             kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
         else:
@@ -111,9 +134,9 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         if single:
             coef, dual_coef, intercept = coef[0], dual_coef[0], float(intercept[0])
         return {
-            "landmarks_": model.landmarks,
+            "landmarks_": here(model.landmarks),
             "n_landmarks_": n_landmarks,
-            "mapping_": model.mapping,
+            "mapping_": to_numpy(model.mapping),
             "coef_": np.array(coef),
             "dual_coef_": np.array(dual_coef),
             "intercept_": np.array(intercept) if np.ndim(intercept) else intercept,
@@ -122,13 +145,18 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             "_n_scores": None if single else model.W.shape[1],
         }
 
-    def _scores(self, X) -> np.ndarray:
-        """K(X, L) beta + b, shape (m,) or (m, c)."""
+    def _scores(self, X):
+        """K(X, L) beta + b, shape (m,) or (m, c): NumPy's, or a tensor on the device."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        device = resolve_device(self.device)
+        X = self._validate_rows(X, device, reset=False)
+        if device is not None and (is_tensor(X) or self.landmarks_ is not None):
+            from lasn.torch_blocks import device_memory
+            from lasn.torch_rows import place_rows
+
+            X = place_rows(X, device, device_memory(device, self.memory_limit))
         beta = np.atleast_2d(self.dual_coef_).T
-        values = scores(X, _fitted_columns(self), beta, self.intercept_)
-        values = values.astype(X.dtype, copy=False)
+        values = cast(scores(X, _fitted_columns(self, device), beta, self.intercept_), X.dtype)
         return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
 
     def _fitted_kernel(self) -> Kernel:
@@ -154,11 +182,31 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
     def _validate(self, X, y, sample_weight, **y_options):
         """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
         self._check_parameters()
+        device = resolve_device(self.device)
         self._n_features_trained = getattr(self, "n_features_in_", None)
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **y_options
-        )
-        return X, y, _check_sample_weight(sample_weight, X.shape[0])
+        if device is not None and is_foreign(X):
+            X = self._validate_rows(X, device, reset=True)
+            y = _check_targets(as_tensor(y), X.shape[0], **y_options)
+        else:
+            X, y = validate_data(
+                self,
+                as_numpy(X),
+                as_numpy(y),
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                **y_options,
+            )
+        return X, y, _check_sample_weight(as_tensor(sample_weight), X)
+
+    def _validate_rows(self, X, device, reset: bool):
+        """Rows as an array, a CSR matrix or, for a torch device, a tensor if they are foreign."""
+        if device is not None and is_foreign(X):
+            X = as_tensor(X)
+            rows = check_tensor("X", X)
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return rows
+        types = [np.float64, np.float32]
+        return validate_data(self, as_numpy(X), accept_sparse="csr", dtype=types, reset=reset)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -171,14 +219,21 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
 _prepared: WeakKeyDictionary = WeakKeyDictionary()
 
 
-def _fitted_columns(estimator: _LASN) -> KernelColumns | None:
-    if estimator.landmarks_ is None:
+def _fitted_columns(estimator: _LASN, device):
+    """The kernel against the fitted landmarks, on the device; None for the linear kernel."""
+    landmarks = estimator.landmarks_
+    if landmarks is None:
         return None
     kernel = estimator._fitted_kernel()
-    known, columns = _prepared.get(estimator, (None, None))
-    if known != kernel or columns.landmarks is not estimator.landmarks_:
-        columns = kernel.against(estimator.landmarks_, estimator._dtype)
-        _prepared[estimator] = (kernel, columns)
+    known, there, source, columns = _prepared.get(estimator, (None, None, None, None))
+    if known != kernel or there != device or source is not landmarks:
+        placed = landmarks
+        if device is not None:
+            from lasn.torch_rows import place_rows
+
+            placed = place_rows(landmarks, device, memory=1 << 62)
+        columns = kernel.against(placed, estimator._dtype)
+        _prepared[estimator] = (kernel, device, landmarks, columns)
     return columns
 
 
@@ -189,15 +244,36 @@ def _equal(before, now) -> bool:
         return False
 
 
-def _check_sample_weight(sample_weight, n_rows: int) -> np.ndarray:
+def _check_targets(y, n_rows: int, multi_output: bool = False, y_numeric: bool = False):
+    """Targets of rows that are tensors: a tensor, or an array of labels of any type."""
+    if is_tensor(y):
+        if y_numeric or y.is_floating_point():
+            y = check_tensor("y", y, ndim=(1, 2) if multi_output else (1,))
+    elif multi_output:
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    else:
+        y = column_or_1d(y)
+    if y.ndim not in ((1, 2) if multi_output else (1,)) or y.shape[0] != n_rows:
+        raise ValueError(
+            f"y has shape {tuple(y.shape)} but X has {n_rows} rows; y must have shape ({n_rows},)"
+            f"{f' or ({n_rows}, n_targets)' if multi_output else ''}."
+        )
+    return y
+
+
+def _check_sample_weight(sample_weight, X):
+    """Weights of the rows, shape (n,), where the rows are."""
+    n_rows = X.shape[0]
     if sample_weight is None:
-        return np.ones(n_rows)
+        return wide(X[:, 0] * 0.0 + 1.0) if is_tensor(X) else np.ones(n_rows)
     try:
-        weight = np.array(sample_weight, dtype=np.float64)
+        weight = like(sample_weight, X, np.float64) if is_tensor(X) else None
+        if weight is None:
+            weight = np.array(to_numpy(sample_weight), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise ValueError(f"sample_weight must be numbers: {error}.") from error
     if weight.ndim == 0:
-        weight = np.full(n_rows, float(weight))
+        weight = weight + _check_sample_weight(None, X) * 0.0
     if weight.ndim != 1:
         raise ValueError(
             f"Sample weights must be 1D array or scalar: sample_weight has shape {weight.shape}, "
@@ -207,7 +283,7 @@ def _check_sample_weight(sample_weight, n_rows: int) -> np.ndarray:
         raise ValueError(
             f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one weight a row of X."
         )
-    if not np.isfinite(weight).all():
+    if not namespace(weight).isfinite(weight).all():
         raise ValueError("sample_weight contains NaN or infinity; every weight must be finite.")
     if (weight < 0).any():
         raise ValueError(
@@ -264,8 +340,12 @@ class LASNClassifier(ClassifierMixin, _LASN):
         gradients, or by the cheaper of the two.
     memory_limit : int, str or None, default=None
         Bytes, or text such as ``"2GB"``, that the process should stay under, data included.
-        Features that do not fit are computed again when needed. None: half of the machine.
-    device : {"cpu"}, default="cpu"
+        Features that do not fit are computed again when needed. None: half of the machine. For
+        a CUDA device it is the GPU's memory, and None all that is free.
+    device : {"cpu", "cuda", "cuda:N", "mps", "torch"}, default="cpu"
+        ``"cpu"`` is NumPy. The others need torch (``pip install 'lasn[gpu]'``): a GPU, or torch on
+        the CPU. Tensors that are on the device already stay there; predictions come back as the
+        rows came. A callable kernel gets tensors.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Of the features. ``"auto"`` is float64 for small problems and float32 for others; sums and
         coefficients are float64 always.
@@ -295,9 +375,10 @@ class LASNClassifier(ClassifierMixin, _LASN):
         Newton iterations, one to each record of ``history_``.
     history_ : list of dict
         One record an iteration: value, gradient_norm, relative_gradient, active_rows, cg_steps,
-        step_length (arrays, one entry a class, for several classes), seconds, and rows: how many
-        took part. With many rows, those near the boundary are solved first and the last record,
-        if its step_length is 0, only confirms the answer over all of them.
+        step_length (arrays, one entry a class, for several classes), seconds, precision of the
+        products, and rows: how many took part. With many rows, those near the boundary are solved
+        first and the last record, if its step_length is 0, only confirms the answer over all of
+        them.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -377,21 +458,25 @@ class LASNClassifier(ClassifierMixin, _LASN):
     def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
         """What is to be fitted, with C = 1, and the labels as an array; sets ``classes_``."""
         X, y, sample_weight = self._validate(X, y, sample_weight)
-        check_classification_targets(y)
-        classes, labels = np.unique(y, return_inverse=True)
-        weighted = np.unique(labels[sample_weight > 0.0])
-        if len(weighted) < 2:
+        check_classification_targets(y if not is_tensor(y) else to_numpy(y[:1000]))
+        classes, labels = unique_inverse(y)
+        if is_tensor(X) and not is_tensor(labels):
+            labels = like(labels, X, np.int64)
+        totals = to_numpy(bincount(labels, sample_weight, len(classes)))
+        if np.count_nonzero(totals > 0.0) < 2:
             raise ValueError(
                 f"{type(self).__name__} needs rows of at least two classes; y has {len(classes)} "
-                f"class (of {len(y)} rows), {len(weighted)} with a positive sample_weight."
+                f"class (of {len(y)} rows), {np.count_nonzero(totals > 0.0)} with a positive "
+                "sample_weight."
             )
-        weight_of_class = _class_weights(self.class_weight, classes, labels, sample_weight)
+        weight_of_class = _class_weights(self.class_weight, classes, totals)
         self.classes_ = classes
         if len(classes) == 2:
-            targets = np.where(labels == 1, 1.0, -1.0)[:, None]
+            belongs = labels[:, None] == 1
         else:
-            targets = np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
-        weight = sample_weight * weight_of_class[labels]
+            belongs = labels[:, None] == like(np.arange(len(classes)), labels)
+        targets = 2.0 * wide(belongs) - 1.0
+        weight = sample_weight * like(weight_of_class, sample_weight)[labels]
         return Problem(X, targets, weight, labels, 1.0, CLASSIFIER_LOSSES[self.loss]), y
 
     def decision_function(self, X):
@@ -405,6 +490,9 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         scores : array of shape (m,) for two classes, (m, n_classes) for more
         """
+        return give_back(self._decisions(X), X)
+
+    def _decisions(self, X):
         values = self._scores(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
@@ -419,10 +507,11 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         labels : array of shape (m,)
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return self.classes_[(values > 0.0).astype(int)]
-        return self.classes_[values.argmax(axis=1)]
+        values = self._decisions(X)
+        positions = cast(values > 0.0, np.int64) if values.ndim == 1 else values.argmax(axis=1)
+        if is_tensor(positions) and is_foreign(X) and self.classes_.dtype.kind in "biuf":
+            return give_back(like(self.classes_, positions, self.classes_.dtype)[positions], X)
+        return give_back(self.classes_[to_numpy(positions)], X)
 
     @available_if(lambda self: _needs_log_loss(self))
     def predict_proba(self, X):
@@ -439,7 +528,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         probabilities : array of shape (m, n_classes)
         """
-        return np.exp(self.predict_log_proba(X))
+        logs = self._log_probabilities(X)
+        return give_back(namespace(logs).exp(logs), X)
 
     @available_if(lambda self: _needs_log_loss(self))
     def predict_log_proba(self, X):
@@ -453,11 +543,34 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         log_probabilities : array of shape (m, n_classes)
         """
-        values = self.decision_function(X)
+        return give_back(self._log_probabilities(X), X)
+
+    def _log_probabilities(self, X):
+        values = self._decisions(X)
         if values.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([values, -values]))
-        logs = -np.logaddexp(0.0, -values)
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+            return -softplus(namespace(values).stack([values, -values], axis=1))
+        logs = -softplus(-values)
+        xp = namespace(logs)
+        largest = logs[xp.arange(len(logs)), logs.argmax(axis=1)][:, None]
+        return logs - largest - xp.log(xp.exp(logs - largest).sum(axis=1)[:, None])
+
+    def score(self, X, y, sample_weight=None):
+        """Accuracy of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+        y : array-like of shape (m,)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        accuracy : float
+        """
+        from sklearn.metrics import accuracy_score  # slow to import
+
+        predicted = as_numpy(self.predict(X))
+        return accuracy_score(as_numpy(y), predicted, sample_weight=as_numpy(sample_weight))
 
 
 def _needs_log_loss(estimator) -> bool:
@@ -468,10 +581,9 @@ def _needs_log_loss(estimator) -> bool:
     return True
 
 
-def _class_weights(class_weight, classes, labels, sample_weight) -> np.ndarray:
-    """The weight of each class; ``"balanced"`` counts rows by their weights."""
+def _class_weights(class_weight, classes, totals: np.ndarray) -> np.ndarray:
+    """The weight of each class; ``"balanced"`` looks at the ``totals`` of the rows' weights."""
     if class_weight == "balanced":
-        totals = np.bincount(labels, weights=sample_weight, minlength=len(classes))
         present = totals > 0.0
         balanced = totals.sum() / (np.count_nonzero(present) * np.where(present, totals, 1.0))
         return np.where(present, balanced, 0.0)
@@ -511,7 +623,10 @@ class LASNRegressor(RegressorMixin, _LASN):
     random_state : int, RandomState instance or None, default=None
     solver : {"auto", "newton", "newton-cg"}, default="auto"
     memory_limit : int, str or None, default=None
-    device : {"cpu"}, default="cpu"
+    device : {"cpu", "cuda", "cuda:N", "mps", "torch"}, default="cpu"
+        ``"cpu"`` is NumPy. The others need torch (``pip install 'lasn[gpu]'``): a GPU, or torch on
+        the CPU. Tensors that are on the device already stay there; predictions come back as the
+        rows came. A callable kernel gets tensors.
     dtype : {"auto", "float32", "float64"}, default="auto"
     warm_start : bool, default=False
     verbose : int, default=0
@@ -598,7 +713,7 @@ class LASNRegressor(RegressorMixin, _LASN):
     def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
         """What is to be fitted, with C = 1, and the targets as an array."""
         X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
-        targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
+        targets = wide(y).reshape(len(y), -1)
         loss = SquaredEpsilonInsensitive(float(self.epsilon))
         return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss), y
 
@@ -613,7 +728,25 @@ class LASNRegressor(RegressorMixin, _LASN):
         -------
         y : array of shape (m,) or (m, n_targets)
         """
-        return self._scores(X)
+        return give_back(self._scores(X), X)
+
+    def score(self, X, y, sample_weight=None):
+        """The coefficient of determination, R^2, of ``predict``.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (m, n_features)
+        y : array-like of shape (m,) or (m, n_targets)
+        sample_weight : array-like of shape (m,), optional
+
+        Returns
+        -------
+        r2 : float
+        """
+        from sklearn.metrics import r2_score  # slow to import
+
+        predicted = as_numpy(self.predict(X))
+        return r2_score(as_numpy(y), predicted, sample_weight=as_numpy(sample_weight))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

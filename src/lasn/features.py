@@ -16,6 +16,8 @@ here because the theorems are tested with them, and as the yardstick of the erro
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack
@@ -23,6 +25,8 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lasn.arrays import is_tensor, like, to_numpy
+from lasn.factors import inverse_cholesky
 from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
 from lasn.parameters import check_parameters, landmarks_rule
@@ -39,12 +43,12 @@ _CHOLESKY_SHIFT = 1e-9
 _CHOLESKY_FROM = 256
 
 
-def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.ndarray:
-    """M with M M^T = K_ll^+, shape (k, q), q the rank that is left.
+def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
+    """M with M M^T = K_ll^+, shape (k, q), q the rank that is left, in the place where K_ll is.
 
     Parameters
     ----------
-    K_ll : array of shape (k, k)
+    K_ll : array or tensor of shape (k, k)
         Kernel among the landmarks, in float64.
     cutoff : "auto" or float
         Eigenvalues not above it are dropped: duplicate landmarks, negative eigenvalues of kernels
@@ -62,16 +66,12 @@ def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.n
     ((2, 1), True)
     """
     if cutoff == "auto" and dtype == np.float32 and len(K_ll) >= _CHOLESKY_FROM:
-        largest = np.abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
+        largest = float(abs(K_ll).sum(axis=0).max())  # bounds the largest eigenvalue
         try:
-            shifted = K_ll + _CHOLESKY_SHIFT * largest * np.eye(len(K_ll))
-            factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+            return _by_cholesky(K_ll, _CHOLESKY_SHIFT * largest, dtype)
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
-        else:
-            inverse, _ = lapack.dtrtri(factor, lower=1)
-            return np.ascontiguousarray(inverse.T, dtype=dtype)
-    values, vectors = eigh(K_ll, check_finite=False)
+    values, vectors = eigh(to_numpy(K_ll), check_finite=False)
     if cutoff == "auto":
         cutoff = _SMALLEST_EIGENVALUE[np.dtype(dtype)] * max(values[-1], 0.0)
     kept = values > cutoff
@@ -82,7 +82,19 @@ def mapping_matrix(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64) -> np.n
             "other kernel parameters (coef0, gamma), or another kernel."
         )
     # Largest eigenvalue first, as in the paper.
-    return np.ascontiguousarray((vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1], dtype=dtype)
+    M = np.ascontiguousarray((vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1], dtype=dtype)
+    return like(M, K_ll, dtype)
+
+
+def _by_cholesky(K_ll: Any, shift: float, dtype) -> Any:
+    """R^-T with R R^T = K_ll + shift I."""
+    if is_tensor(K_ll):
+        inverse = inverse_cholesky(K_ll, shift)
+        return like(inverse.T.contiguous(), K_ll, dtype)
+    shifted = K_ll + shift * np.eye(len(K_ll))
+    factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
+    inverse, _ = lapack.dtrtri(factor, lower=1)
+    return np.ascontiguousarray(inverse.T, dtype=dtype)
 
 
 def exact_map(kernel: Kernel, X_train, X_test) -> tuple[np.ndarray, np.ndarray]:

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lasn.arrays import to_numpy, wide
 from lasn.threads import for_each_slice
 
 KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
@@ -60,13 +61,20 @@ class Kernel:
     degree: float = 3
     coef0: float = 1.0
 
-    def __call__(self, X, landmarks, dtype=np.float64) -> np.ndarray:
+    def __call__(self, X, landmarks, dtype=np.float64) -> Any:
         """The kernel matrix of shape (n_rows, n_landmarks)."""
         return self.against(landmarks, dtype).matrix(X)
 
-    def against(self, landmarks, dtype=np.float64) -> KernelColumns:
-        """The kernel as a function of rows only: its columns belong to ``landmarks``."""
+    def against(self, landmarks, dtype=np.float64) -> Any:
+        """The kernel as a function of rows only: its columns belong to ``landmarks``.
+
+        Landmarks on a torch device give columns that work there.
+        """
         name = resolve_kernel_name(self.name)
+        if hasattr(landmarks, "device") and not isinstance(landmarks, np.ndarray):
+            from lasn.torch_kernels import torch_columns
+
+            return torch_columns(self, name, landmarks, dtype)
         columns = _CallableColumns if callable(name) else _COLUMNS[name]
         return columns(self, landmarks, np.dtype(dtype))
 
@@ -111,18 +119,20 @@ def _column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
 
     Dense rows are shifted by the first one, so that columns far from zero keep their digits.
     """
-    weight = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, float)
+    weight = np.ones(X.shape[0]) if sample_weight is None else wide(sample_weight)
     weight = weight / weight.sum()
     if sp.issparse(X):
         mean = X.T @ weight
         return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
     mean, mean_square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
-    origin = np.asarray(X[0], dtype=np.float64)
-    for start in range(0, X.shape[0], 8192):
-        rows = X[start : start + 8192] - origin
-        mean += weight[start : start + 8192] @ rows
-        mean_square += weight[start : start + 8192] @ (rows * rows)
-    return mean + origin, np.maximum(mean_square - mean**2, 0.0)
+    origin = wide(X[:1])
+    size = 8192 if isinstance(X, np.ndarray) else 1 << 20  # a cache, or a device, full
+    for start in range(0, X.shape[0], size):
+        rows = X[start : start + size] - origin
+        some = weight[start : start + size]
+        mean += to_numpy(some @ rows)
+        mean_square += to_numpy(some @ (rows * rows))
+    return mean + to_numpy(origin[0]), np.maximum(mean_square - mean**2, 0.0)
 
 
 class KernelColumns:

@@ -23,11 +23,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_array
 
+from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dtype, to_numpy
 from lasn.caller import warn_caller
 
 MAX_KMEANS_ROWS = 20_000
@@ -35,6 +37,10 @@ _LLOYD_STEPS = 5
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 40
 _FEWEST_ROWS = 3000
+# Bins of targets are settled by about this many of them.
+_MANY_TARGETS = 1_000_000
+# A sample is drawn without a permutation of all rows where it is less than one of this many.
+_FEW_OF = 20
 # Centres of sparse data are dense: above this many features they are not made.
 _MAX_CENTRE_FEATURES = 4096
 _PROJECTED_FEATURES = 128
@@ -56,7 +62,12 @@ def count_landmarks(n_landmarks, n_rows: int) -> int:
 def check_landmarks(landmarks, X):
     """A user's own landmarks, in the type of X."""
     try:
-        checked = check_array(landmarks, accept_sparse="csr", dtype=X.dtype, input_name="landmarks")
+        checked = check_array(
+            to_numpy(landmarks),
+            accept_sparse="csr",
+            dtype=numpy_dtype(X.dtype),
+            input_name="landmarks",
+        )
     except ValueError as error:
         raise ValueError(f"landmarks must be an array of shape (k, n_features): {error}") from error
     if checked.shape[1] != X.shape[1]:
@@ -79,6 +90,8 @@ def choose_landmarks(
 ):
     """k landmarks for the rows X: an array, or a CSR matrix for sparse rows of many features.
 
+    Rows on a device stay there, but for those that k-means looks at.
+
     Parameters
     ----------
     method : one of the table above
@@ -94,24 +107,33 @@ def choose_landmarks(
     """
     n_rows = X.shape[0]
     if k >= n_rows:
-        return distinct_rows(X)
+        return distinct_rows(here(X[:n_rows]))
     weight = np.ones(n_rows) if sample_weight is None else sample_weight
-    if groups is None or method == "kmeans":
+    if groups is None:
         groups = np.zeros(n_rows, dtype=int)
     if method == "uniform":
-        return X[np.sort(rng.choice(n_rows, size=k, replace=False, p=weight / weight.sum()))]
+        p = to_numpy(weight / weight.sum())
+        return here(X[np.sort(rng.choice(n_rows, size=k, replace=False, p=p))])
     if method == "kmeans":
         sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
     else:
         sample = _sample_by_group(groups, MAX_KMEANS_ROWS, rng)
+    labels = to_numpy(groups[sample]) if method != "kmeans" else np.zeros(len(sample), dtype=int)
+    rows, weight = here(X[sample]), to_numpy(weight[sample])
+    everyone = np.arange(len(sample))
     if method != "boundary" or active_rows is None:
-        return _kmeans_by_group(X, sample, k, groups, weight, rng)
-    first = _kmeans_by_group(X, sample, (k + 1) // 2, groups, weight, rng)
-    active = sample[active_rows(first, sample)]
+        return _kmeans_by_group(rows, everyone, k, labels, weight, rng)
+    first = _kmeans_by_group(rows, everyone, (k + 1) // 2, labels, weight, rng)
+    active = np.flatnonzero(active_rows(first, sample))
     if len(active) == 0 or first.shape[0] >= k:  # nothing to improve, or no room for it
         return first
-    second = _kmeans_by_group(X, active, k - first.shape[0], groups, weight, rng)
+    second = _kmeans_by_group(rows, active, k - first.shape[0], labels, weight, rng)
     return _stack(first, second)
+
+
+def here(rows):
+    """Rows as an array or CSR matrix in this process's memory."""
+    return to_numpy(rows) if is_tensor(rows) else getattr(rows, "rows", rows)
 
 
 def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight, rng):
@@ -146,29 +168,36 @@ def distinct_rows(X):
     return X[[first[key] for key in sorted(first)]]
 
 
-def target_bins(y: np.ndarray, n_bins: int = 4) -> np.ndarray:
+def target_bins(y: Any, n_bins: int = 4) -> Any:
     """Groups for a regression: bins of the (first) target with about equally many rows."""
-    target = y[:, 0]
-    edges = np.quantile(target, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
-    return np.searchsorted(edges, target, side="right")
+    target = namespace(y).ravel(y[:, 0])
+    step = 1 + len(target) // _MANY_TARGETS
+    edges = np.quantile(to_numpy(target[::step]), np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+    return namespace(target).searchsorted(like(edges, target), target, side="right")
 
 
-def _sample_by_group(groups: np.ndarray, size: int, rng) -> np.ndarray:
+def _sample_by_group(groups, size: int, rng) -> np.ndarray:
     """At most ``size`` rows, in equal shares for each group, so that rare ones are seen."""
-    names, counts = np.unique(groups, return_counts=True)
+    ones = groups * 0 + 1
+    counts = to_numpy(bincount(groups, ones, int(groups.max()) + 1)).astype(int)
     shares = _equal_shares(size, counts)
     parts = [
-        _sample(np.flatnonzero(groups == name), share, rng)
-        for name, share in zip(names, shares, strict=True)
+        to_numpy(_sample(nonzero(groups == name), share, rng)) for name, share in enumerate(shares)
     ]
     return np.sort(np.concatenate(parts))
 
 
-def _sample(rows: np.ndarray, size: int, rng) -> np.ndarray:
+def _sample(rows, size: int, rng):
     """At most ``size`` of the rows, in order."""
     if len(rows) <= size:
         return rows
-    return rows[np.sort(rng.permutation(len(rows))[:size])]
+    if len(rows) < _FEW_OF * size:
+        return rows[np.sort(rng.permutation(len(rows))[:size])]
+    # So few of them that it is cheaper to draw until there are enough.
+    chosen = np.empty(0, dtype=int)
+    while len(chosen) < size:
+        chosen = np.unique(np.append(chosen, rng.randint(len(rows), size=size)))
+    return rows[np.sort(rng.permutation(chosen)[:size])]
 
 
 def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):

@@ -1,6 +1,7 @@
 """Losses: what one row costs, as a function of its target y and its score z = w . x.
 
-A loss is one small class with two methods, both elementwise over arrays of one shape:
+A loss is one small class with two methods, both elementwise over arrays of one shape, NumPy's or
+torch's:
 
 ``value(y, z)``
     the loss;
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.special import expit
+
+from lasn.arrays import namespace, positive_part, sigmoid, softplus
 
 
 class Loss(Protocol):
@@ -41,11 +43,11 @@ class SquaredHinge:
     """
 
     def value(self, y, z):
-        slack = np.maximum(1.0 - y * z, 0.0)
+        slack = positive_part(1.0 - y * z)
         return slack * slack
 
     def expand(self, y, z):
-        slack = np.maximum(1.0 - y * z, 0.0)
+        slack = positive_part(1.0 - y * z)
         return slack * slack, -2.0 * y * slack, 2.0 * (slack > 0.0)
 
     def rests(self, y, z, margin):
@@ -57,14 +59,14 @@ class LogLoss:
     """log(1 + exp(-y z)) with y in {-1, +1}: logistic regression, so scores are log-odds."""
 
     def value(self, y, z):
-        return np.logaddexp(0.0, -y * z)
+        return softplus(-y * z)
 
     def expand(self, y, z):
-        wrong = expit(-y * z)
-        return np.logaddexp(0.0, -y * z), -y * wrong, wrong * (1.0 - wrong)
+        wrong = sigmoid(-y * z)
+        return softplus(-y * z), -y * wrong, wrong * (1.0 - wrong)
 
     def rests(self, y, z, margin):
-        return np.zeros(np.shape(z), dtype=bool)
+        return z > np.inf  # none
 
 
 @dataclass(frozen=True)
@@ -74,16 +76,16 @@ class SquaredEpsilonInsensitive:
     epsilon: float = 0.1
 
     def value(self, y, z):
-        outside = np.maximum(np.abs(z - y) - self.epsilon, 0.0)
+        outside = positive_part(abs(z - y) - self.epsilon)
         return outside * outside
 
     def expand(self, y, z):
         residual = z - y
-        outside = np.maximum(np.abs(residual) - self.epsilon, 0.0)
-        return outside * outside, 2.0 * np.sign(residual) * outside, 2.0 * (outside > 0.0)
+        outside = positive_part(abs(residual) - self.epsilon)
+        return outside * outside, 2.0 * namespace(z).sign(residual) * outside, 2.0 * (outside > 0.0)
 
     def rests(self, y, z, margin):
-        return np.abs(z - y) < self.epsilon - margin
+        return abs(z - y) < self.epsilon - margin
 
 
 CLASSIFIER_LOSSES: dict[str, Loss] = {"squared_hinge": SquaredHinge(), "log_loss": LogLoss()}

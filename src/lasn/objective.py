@@ -12,8 +12,10 @@ not formed for products: z = K (M w) + b and F^T u = M^T (K^T u). Only an assemb
 F, and only active ones.
 
 Sums over rows are float64 whatever the type of the features; so are W, predictions and the line
-search. Here a *pass* is one reading of every feature row: a point costs one, a line costs one and
-brings the gradient at its full step, a step length tried on it costs none.
+search. M and an assembled V are where the blocks compute (NumPy or torch, see ``arrays.py``); all
+that Newton's method sees is NumPy's. Here a *pass* is one reading of every feature row: a point
+costs one, a line costs one and brings the gradient at its full step, a step length tried on it
+costs none.
 """
 
 from __future__ import annotations
@@ -23,22 +25,16 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_solve
 
+from lasn.arrays import cast, concatenate, is_tensor, like, namespace, nonzero, to_numpy, wide
 from lasn.blocks import Block, BlockSource
-from lasn.directions import FACTOR_PENALTY, Assembled, factorize
+from lasn.directions import Assembled
+from lasn.factors import factorize
 from lasn.losses import Loss
 from lasn.threads import for_each_slice
 
-# Copying the active rows of a block pays when products then skip this share of it.
-_WORTH_SKIPPING = 0.5
 # For a single product the copy must cost less than the rows that it skips.
 _WORTH_GATHERING = 0.3
-# Matrix-vector products wait for memory: what one of their operations costs, in
-# operations of a matrix-matrix product.
-_PRODUCT_PENALTY = 12.0
-# Finding the active rows of one column: operations for each row.
-_LOOK_COST = 20_000.0
 
 
 @dataclass
@@ -73,7 +69,7 @@ class RegularizedLoss:
     blocks : BlockSource
         The rows of K (or of X itself for the linear kernel).
     mapping : array of shape (k, q) or None
-        M; None stands for the identity.
+        M, in the place where the blocks compute; None stands for the identity.
     loss : Loss
     targets : array of shape (n, c)
     costs : array of shape (n,), or (n, c) where columns weigh rows differently
@@ -85,15 +81,15 @@ class RegularizedLoss:
     def __init__(
         self,
         blocks: BlockSource,
-        mapping: np.ndarray | None,
+        mapping: Any,
         loss: Loss,
-        targets: np.ndarray,
-        costs: np.ndarray,
+        targets: Any,
+        costs: Any,
         alike: np.ndarray | None = None,
     ):
         self.blocks = blocks
         self.alike = alike
-        self.mapping = None if mapping is None else mapping.astype(blocks.dtype, copy=False)
+        self.mapping = None if mapping is None else cast(mapping, blocks.dtype)
         self.loss = loss
         self.precision = float(np.finfo(blocks.dtype).eps)
         self.n_problems = targets.shape[1]
@@ -101,7 +97,7 @@ class RegularizedLoss:
         # Operations to add one row to an assembled V: the row of F, then a symmetric product.
         self.row_cost = float(self.n_variables**2)
         if mapping is not None:
-            self.row_cost += 2.0 * mapping.size
+            self.row_cost += 2.0 * mapping.shape[0] * mapping.shape[1]
         self._targets = blocks.split(targets)
         self._costs = blocks.split(costs.reshape(len(costs), -1))
         self._one_cost = costs.ndim == 1
@@ -125,7 +121,7 @@ class RegularizedLoss:
     def scores(self, W: np.ndarray) -> np.ndarray:
         """<w, x~> for every row, shape (n, c): one pass."""
         scores, _ = self.blocks.run(_score, shared=self._scores(W))
-        return np.concatenate(self.blocks.collect(scores))
+        return to_numpy(concatenate(self.blocks.collect(scores)))
 
     def curvature(self, point: LossPoint) -> LossCurvature:
         weights, _ = self._run(
@@ -145,16 +141,16 @@ class RegularizedLoss:
             _, targets, costs = self._chosen
         return self.blocks.run(task, targets, costs, *states, shared=shared)
 
-    def _scores(self, W: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _scores(self, W: np.ndarray) -> tuple[Any, np.ndarray]:
         """(M w, b): what rows of K are multiplied with to get scores."""
         coef = W[:-1].astype(self.blocks.dtype, copy=False)
-        return coef if self.mapping is None else self.mapping @ coef, W[-1]
+        return coef if self.mapping is None else self.mapping @ like(coef, self.mapping), W[-1]
 
-    def _pull_back(self, products: np.ndarray, total: np.ndarray) -> np.ndarray:
+    def _pull_back(self, products, total) -> np.ndarray:
         """The transpose of ``_scores``: (M^T K^T u, sum u)."""
         if self.mapping is not None:
-            products = self.mapping.T @ products.astype(self.mapping.dtype, copy=False)
-        return np.vstack([products, total])
+            products = self.mapping.T @ cast(products, self.mapping.dtype)
+        return np.vstack([to_numpy(products), to_numpy(total)])
 
     def _point(self, W, columns, predictions, sums) -> LossPoint:
         losses, products, total, n_active = sums
@@ -162,9 +158,9 @@ class RegularizedLoss:
             objective=self,
             W=W,
             columns=columns,
-            value=0.5 * np.einsum("qc,qc->c", W, W) + losses,
+            value=0.5 * np.einsum("qc,qc->c", W, W) + to_numpy(losses),
             gradient=W + self._pull_back(products, total),
-            n_active=n_active.astype(int),
+            n_active=to_numpy(n_active).astype(int),
             predictions=predictions,
         )
 
@@ -190,7 +186,7 @@ class LossLine:
             self.changes,
             shared=(t, self.objective.loss),
         )
-        return 0.5 * np.einsum("qc,qc->c", W, W) + losses
+        return 0.5 * np.einsum("qc,qc->c", W, W) + to_numpy(losses)
 
     def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         D, start = self.D, self.start
@@ -202,7 +198,8 @@ class LossLine:
             shared=(t, self.objective.loss),
         )
         squares = np.einsum("qc,qc->c", D, D)
-        return np.einsum("qc,qc->c", start.W, D) + t * squares + first, squares + second
+        along = np.einsum("qc,qc->c", start.W, D) + t * squares
+        return along + to_numpy(first), squares + to_numpy(second)
 
     def point(self, t: np.ndarray) -> LossPoint:
         predictions, _ = self.objective.blocks.run(
@@ -227,6 +224,7 @@ class LossCurvature:
         self.objective = objective
         self.weights = weights
         self.n_active = n_active
+        self.costs = objective.blocks.costs
         self._active: list[_ActiveRows] | None = None
 
     @property
@@ -234,7 +232,7 @@ class LossCurvature:
         # Several columns share the reading of the rows.
         n_columns = len(self.n_active)
         n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
-        penalty = max(1.0, _PRODUCT_PENALTY / n_columns)
+        penalty = max(1.0, self.costs.product / n_columns)
         return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
 
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -247,7 +245,7 @@ class LossCurvature:
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
         n_rows = min(self.n_active[column], self._count_changes(column, base))
-        return n_rows * self.objective.row_cost + self.objective.blocks.n_rows * _LOOK_COST
+        return n_rows * self.objective.row_cost + self.objective.blocks.n_rows * self.costs.look
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         if self._count_changes(column, base) >= self.n_active[column]:
@@ -257,17 +255,17 @@ class LossCurvature:
     def mean_assembly_cost(self, columns: np.ndarray) -> float:
         n_rows = self.objective.blocks.n_rows
         n_active = min(float(self.n_active[columns].sum()), n_rows)
-        return n_active * self.objective.row_cost + n_rows * _LOOK_COST
+        return n_active * self.objective.row_cost + n_rows * self.costs.look
 
     def assemble_mean(self, columns: np.ndarray) -> Assembled:
         means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,))
-        return replace(self._assemble(means, None), contents=None)
+        return replace(self._assemble(means, None, steers=True), contents=None)
 
     @property
     def rows_cost(self) -> float:
         m, objective = self.n_active.astype(float), self.objective
-        mapping = 0.0 if objective.mapping is None else 2.0 * objective.mapping.size
-        factoring = FACTOR_PENALTY * m**3 / 3.0
+        mapping = objective.row_cost - objective.n_variables**2
+        factoring = self.costs.factor * m**3 / 3.0
         return float(np.sum(m * mapping + m**2 * objective.n_variables + factoring))
 
     def solve_by_rows(self, B: np.ndarray) -> np.ndarray:
@@ -280,40 +278,46 @@ class LossCurvature:
 
         def solve(index: int) -> None:
             F, v = self._active_features(index)
-            S = _dense(F @ F.T).astype(np.float64)
-            S += 1.0
-            S[np.diag_indices_from(S)] += 1.0 / v
-            b = B[:, index]
-            u = cho_solve(factorize(S), F @ b[:-1] + b[-1], check_finite=False)
-            X[:-1, index] = b[:-1] - F.T @ u.astype(F.dtype)
-            X[-1, index] = b[-1] - u.sum()
+            S = wide(_dense(F @ F.T)) + 1.0
+            S = S + namespace(S).diag(1.0 / v)
+            b = like(B[:, [index]], F)
+            u = factorize(S).solve(to_numpy(F @ b[:-1] + b[-1]))
+            X[:-1, [index]] = B[:-1, [index]] - to_numpy(F.T @ like(u, F))
+            X[-1, index] = B[-1, index] - u.sum()
 
         for_each_slice(B.shape[1], 1, lambda part: solve(part.start))
         return X
 
-    def _active_features(self, column: int) -> tuple[Any, np.ndarray]:
+    def _active_features(self, column: int) -> tuple[Any, Any]:
         """F, dense or CSR of shape (m, q), and v, shape (m,), of the active rows of all blocks."""
         blocks = self.objective.blocks
         parts, _ = blocks.run(
             _active_features, self._contents(column), shared=(self.objective.mapping,)
         )
         F, v = zip(*blocks.collect(parts), strict=True)
-        stack = sp.vstack if sp.issparse(F[0]) else np.concatenate
-        return stack(F), np.concatenate(v)
+        stack = sp.vstack if sp.issparse(F[0]) else concatenate
+        return stack(F), concatenate(v)
 
-    def _assemble(self, contents: list[Any], base: Assembled | None) -> Assembled:
-        """I + sum_i v_i x~_i x~_i^T for v, shape (rows,), in each block."""
+    def _assemble(
+        self, contents: list[Any], base: Assembled | None, steers: bool = False
+    ) -> Assembled:
+        """I + sum_i v_i x~_i x~_i^T for v, shape (rows,), in each block.
+
+        ``steers``: it will only precondition, so that the place where the blocks are may be less
+        exact.
+        """
         objective = self.objective
         before = [None] * len(contents) if base is None else base.contents
         _, (gram, border, corner) = objective.blocks.run(
-            _assemble, contents, before, shared=(objective.mapping,)
+            _assemble, contents, before, shared=(objective.mapping, steers)
         )
-        V = np.empty((objective.n_variables, objective.n_variables))
+        q = objective.n_variables
+        V = gram.new_empty((q, q)) if is_tensor(gram) else np.empty((q, q))
         V[:-1, :-1] = gram
         V[-1, :-1] = V[:-1, -1] = border
         V[-1, -1] = corner
         if base is None:
-            V[np.diag_indices_from(V)] += 1.0
+            V.reshape(-1)[:: q + 1] += 1.0
         else:
             V += base.matrix
         return Assembled(V, contents)
@@ -338,8 +342,8 @@ class _ActiveRows:
     them, weight 0 marks the inactive) and ``kept`` holds their features if that paid.
     """
 
-    weights: np.ndarray
-    positions: np.ndarray | None = None
+    weights: Any
+    positions: Any = None
     kept: Any = None
 
     def matrix(self, block: Block):
@@ -349,7 +353,7 @@ class _ActiveRows:
         return self.kept
 
 
-# The tasks: plain functions of one block's data.
+# The tasks: plain functions of one block's data, which is NumPy's or torch's.
 
 
 def _select(block: Block, state, columns):
@@ -383,7 +387,7 @@ def _begin(block: Block, y, cost, coef, bias, loss):
     """Scores of (coef, bias), the objective's sums there, and the gradient's sums at zero."""
     K = block.matrix()
     z = _product(K, coef) + bias
-    _, slope, _ = loss.expand(y, np.zeros_like(y))
+    _, slope, _ = loss.expand(y, 0.0 * y)
     return z, (*_sums(K, y, cost, z, loss), *_transposed_product(K, cost * slope))
 
 
@@ -393,22 +397,22 @@ def _try_step(block: Block, y, cost, z, dz, t, loss):
 
 def _sums(K, y, cost, z, loss):
     value, slope, curvature = loss.expand(y, z)
-    n_active = np.count_nonzero((curvature > 0.0) & (cost > 0.0), axis=0)
+    n_active = ((curvature > 0.0) & (cost > 0.0)).sum(axis=0)
     products, total = _transposed_product(K, cost * slope)
     return (cost * value).sum(axis=0), products, total, n_active
 
 
-def _product(K, coef) -> np.ndarray:
-    return np.asarray(K @ coef, dtype=np.float64)
+def _product(K, coef):
+    return wide(K @ coef)
 
 
 def _transposed_product(K, U):
     """K^T U and the column sums of U; rows of zeros in U, the inactive ones, are not read."""
-    rows = np.flatnonzero(U.any(axis=1))
+    rows = nonzero(U.any(axis=1))
     total = U.sum(axis=0)
     if len(rows) < _WORTH_GATHERING * len(U):
         K, U = K[rows], U[rows]
-    return K.T @ U.astype(K.dtype, copy=False), total
+    return K.T @ cast(U, K.dtype), total
 
 
 def _slope_at_step(block: Block, y, cost, z, dz, t, loss):
@@ -423,8 +427,8 @@ def _curvature_weights(block: Block, y, cost, z, loss):
 
 
 def _gather_active(block: Block, weights):
-    positions = np.flatnonzero(weights.any(axis=1))
-    if len(positions) > (1.0 - _WORTH_SKIPPING) * block.n_rows:
+    positions = nonzero(weights.any(axis=1))
+    if len(positions) > block.worth_copying * block.n_rows:
         return _ActiveRows(weights), ()
     kept = block.gather(positions)
     if kept is None and block.is_kept:
@@ -433,7 +437,7 @@ def _gather_active(block: Block, weights):
 
 
 def _count_changes(block: Block, weights, before):
-    return None, (np.count_nonzero(weights != before),)
+    return None, ((weights != before).sum(),)
 
 
 def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
@@ -445,18 +449,18 @@ def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
     return None, _transposed_product(K, weights * scores)
 
 
-def _dense(matrix) -> np.ndarray:
+def _dense(matrix):
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
 def _active_features(block: Block, weights, mapping):
     """Rows of F with a weight, and their weights."""
-    rows = np.flatnonzero(weights > 0.0)
+    rows = nonzero(weights > 0.0)
     K = block.matrix(rows)
     return (K if mapping is None else K @ mapping, weights[rows]), ()
 
 
-def _assemble(block: Block, weights, before, mapping):
+def _assemble(block: Block, weights, before, mapping, steers):
     """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
 
     Only rows with v != 0 are read. F^T v F is the difference of two symmetric products, one for
@@ -466,18 +470,16 @@ def _assemble(block: Block, weights, before, mapping):
     gram: Any = 0.0
     border: Any = 0.0
     for sign in (1.0, -1.0):
-        rows = np.flatnonzero(sign * change > 0.0)
-        if len(rows) == 0:
-            continue
-        K = block.matrix(None if len(rows) == block.n_rows else rows)
-        F = K if mapping is None else K @ mapping
-        v = np.abs(change[rows]).astype(F.dtype)
-        border = border + sign * (F.T @ v)
-        root = np.sqrt(v)[:, None]
-        F = F.multiply(root).tocsr() if sp.issparse(F) else F * root
-        product = F.T @ F
-        gram = gram + sign * _dense(product)
+        rows = nonzero(sign * change > 0.0)
+        for part in block.parts(rows):
+            K = block.matrix(None if len(part) == block.n_rows else part)
+            F = K if mapping is None else K @ mapping
+            v = cast(abs(change[part]), F.dtype)
+            border = border + sign * (F.T @ v)
+            root = namespace(v).sqrt(v)[:, None]
+            F = F.multiply(root).tocsr() if sp.issparse(F) else F * root
+            gram = gram + sign * _dense(block.gram(F, steers))
     q = block.n_columns if mapping is None else mapping.shape[1]
     if np.ndim(gram) == 0:
-        gram, border = np.zeros((q, q)), np.zeros(q)
+        gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)
     return None, (gram, border, change.sum())

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from lasn.devices import is_device_name
 from lasn.kernels import KERNEL_NAMES, resolve_kernel_name
 from lasn.losses import CLASSIFIER_LOSSES
 from lasn.memory import parse_memory_limit
@@ -82,6 +83,11 @@ def _memory(name, value):
     parse_memory_limit(value)
 
 
+def _device(name, value):
+    if not is_device_name(value):
+        _reject(name, value, "'cpu', 'cuda', 'cuda:N' (N the number of a GPU), 'mps' or 'torch'")
+
+
 def _class_weight(name, value):
     accepted = "None, 'balanced' or a dict from class to a finite weight, zero or more"
     if isinstance(value, dict):
@@ -127,7 +133,7 @@ _RULES: dict[str, Rule] = {
     "max_iter": _COUNT,
     "solver": _either(("auto", "newton", "newton-cg")),
     "memory_limit": _memory,
-    "device": _either(("cpu",)),
+    "device": _device,
     "dtype": _either(("auto", "float32", "float64")),
     "warm_start": _flag,
     "landmark_margin": _NOT_NEGATIVE,

@@ -43,6 +43,13 @@ class _Tuned(_LASN):
             Cs=one_or_several("C", none=True),
             gammas=one_or_several("gamma", none=True),
         )
+        if self.device != "cpu":
+            name = type(self).__name__
+            raise ValueError(
+                f"{name} searches by NumPy, and device={self.device!r} is another place. Search "
+                f'with device="cpu", on a part of the rows if they are many, and give best_params_ '
+                f"to {name.removesuffix('CV')}(device={self.device!r})."
+            )
 
     def _search(self, problem: Problem, y, sample_weight, groups, single: bool):
         """Search, refit on all rows, and set every fitted attribute."""

@@ -79,6 +79,17 @@ def serial_products() -> Iterator[None]:
                 _serial.limiter.restore_original_limits()
 
 
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let work that is started here stay in this thread: a device is its own crowd."""
+    before = getattr(_here, "is_worker", False)
+    _here.is_worker = True
+    try:
+        yield
+    finally:
+        _here.is_worker = before
+
+
 def run_in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
     """The results of the jobs, in order; a job each thread, if there are several.
 

@@ -9,18 +9,35 @@
     5  minimise the reduced objective by Algorithm 1     objective.py, newton.py
 
 and Algorithm 3, prediction through beta = M w, in :meth:`Model.scores`.
+
+A problem's arrays are NumPy's or torch's on some device: all steps happen where they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from lasn.blocks import ChosenRows, MemoryBlocks, Workspace
+from lasn.arrays import (
+    ascending,
+    bincount,
+    float32_products,
+    is_tensor,
+    like,
+    nonzero,
+    permutation,
+    to_numpy,
+    wide,
+    widest_dtype,
+)
+from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
+from lasn.caller import warn_caller
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, KernelColumns, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
@@ -28,7 +45,7 @@ from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
-from lasn.threads import serial_products
+from lasn.threads import one_thread, serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
@@ -44,7 +61,13 @@ _GROWTH = 4
 _MARGINS = (0.5, 0.25)
 # Matrices of the Hessian's size that a solve holds at once: assembled, factored, summed by threads.
 _HESSIANS = 10
+# A Hessian for preconditioning wants more active rows than it has columns; a GPU, where products of
+# matrices are all but free, can afford many more.
+_ROWS_A_COLUMN = 2.5
+_ROWS_A_COLUMN_ON_DEVICE = 8.0
 _FEW = 0.6
+# A device that has not even this much memory left cannot be helped by smaller blocks.
+_LEAST_BUDGET = 64 << 20
 
 
 @dataclass
@@ -52,13 +75,14 @@ class Problem:
     """Rows, and what to fit to them.
 
     ``targets`` has shape (n, c): +-1 for each class, or real targets. ``groups``, shape (n,), are
-    classes or bins of the target, for choosing landmarks.
+    classes or bins of the target, for choosing landmarks. All are NumPy's, or all are on one of
+    torch's devices.
     """
 
     X: Any
-    targets: np.ndarray
-    sample_weight: np.ndarray
-    groups: np.ndarray
+    targets: Any
+    sample_weight: Any
+    groups: Any
     C: float
     loss: Loss
 
@@ -66,17 +90,52 @@ class Problem:
     def n_rows(self) -> int:
         return self.X.shape[0]
 
-    def sample(self, rows: np.ndarray) -> Problem:
+    @property
+    def device(self) -> Any:
+        """torch's device; None for NumPy."""
+        return self.targets.device if is_tensor(self.targets) else None
+
+    def place(self, rows: Any) -> Any:
+        """Landmarks where the rows are."""
+        if self.device is None or rows is None:
+            return rows
+        from lasn.torch_rows import place_rows
+
+        return place_rows(rows, self.device, memory=1 << 62)
+
+    def on(self, device: Any, memory_limit: Any) -> Problem:
+        """The problem on one of torch's devices; as it is where that is None."""
+        if device is None:
+            return self
+        from lasn.torch_blocks import device_memory
+        from lasn.torch_rows import place_rows, shared_tensor
+
+        X = place_rows(self.X, device, device_memory(device, memory_limit))
+        dtype = widest_dtype(device)
+        return replace(
+            self,
+            X=X,
+            targets=shared_tensor(self.targets).to(device, dtype),
+            sample_weight=shared_tensor(self.sample_weight).to(device, dtype),
+            groups=shared_tensor(self.groups).to(device),
+        )
+
+    def sample(self, rows: Any) -> Problem:
         """The problem on some of the rows, weighted so that each group counts as in the whole."""
+        rows = like(rows, self.groups, np.int64)
         weight, groups = self.sample_weight[rows], self.groups[rows]
         size = int(self.groups.max()) + 1
-        whole = np.bincount(self.groups, self.sample_weight, size)
-        part = np.bincount(groups, weight, size)
+        whole = to_numpy(bincount(self.groups, self.sample_weight, size))
+        part = to_numpy(bincount(groups, weight, size))
         scale = np.divide(whole, part, out=np.zeros(size), where=part > 0.0)
-        return replace(self.only(rows), sample_weight=weight * scale[groups])
+        return replace(self.only(rows), sample_weight=weight * like(scale, weight)[groups])
 
-    def only(self, rows: np.ndarray) -> Problem:
-        """The problem on some of the rows, as if there were no others."""
+    def only(self, rows: Any) -> Problem:
+        """The problem on some of the rows, as if there were no others.
+
+        Their positions may come from anywhere; they are kept where the problem is.
+        """
+        rows = like(rows, self.groups, np.int64)
         return replace(
             self,
             X=ChosenRows(self.X, rows),
@@ -92,16 +151,19 @@ class Model:
 
     kernel: Kernel
     landmarks: Any
-    mapping: np.ndarray | None
+    mapping: Any
     W: np.ndarray
     dtype: np.dtype
 
     @property
     def beta(self) -> np.ndarray:
         """beta = M w, shape (k, c)."""
-        return self.W[:-1] if self.mapping is None else self.mapping @ self.W[:-1]
+        if self.mapping is None:
+            return self.W[:-1]
+        mapping = wide(self.mapping)
+        return to_numpy(mapping @ like(self.W[:-1], mapping))
 
-    def scores(self, X) -> np.ndarray:
+    def scores(self, X) -> Any:
         """Algorithm 3: K_el beta + b, shape (m, c), block by block, F never formed."""
         columns = None
         if self.landmarks is not None:
@@ -109,7 +171,7 @@ class Model:
         return scores(X, columns, self.beta, self.W[-1])
 
 
-@dataclass(frozen=True)
+@dataclass
 class Memory:
     """How many bytes of features may be kept, and where; and what a fit inside this one is told."""
 
@@ -117,21 +179,40 @@ class Memory:
     workspace: Workspace
     limits: dict[str, Any]
 
+    def back_off(self, error: Exception) -> bool:
+        """Whether to try again, with half of the budget, after a device ran out of memory."""
+        if type(error).__name__ != "OutOfMemoryError" or self.budget <= _LEAST_BUDGET:
+            return False
+        self.budget //= 2
+        warn_caller(
+            f"The device ran out of memory; going on with blocks of {self.budget / 1e9:.1f} GB in "
+            "all. Set memory_limit to leave more of it to others from the start."
+        )
+        sys.modules["torch"].cuda.empty_cache()
+        return True
+
 
 @dataclass
 class Training:
-    """A model, how Newton's method got there, and the seconds that each stage took."""
+    """A model, how Newton's method got there, and the seconds that each stage took.
+
+    Landmarks and mapping are where the problem's rows are.
+    """
 
     model: Model
     newton: NewtonResult
     seconds: dict[str, float]
 
 
-def scores(X, columns: KernelColumns | None, beta, intercept) -> np.ndarray:
+def scores(X, columns: KernelColumns | None, beta, intercept) -> Any:
     """K(X, L) beta + b, shape (m, c); X beta + b without landmarks (linear kernel)."""
     if columns is None:
-        return np.asarray(X @ beta.astype(X.dtype, copy=False)) + intercept
-    return columns.times(X, beta) + intercept
+        products = X @ like(beta, X)
+    else:
+        products = columns.times(X, beta)
+    if is_tensor(products):
+        return products + like(np.atleast_1d(intercept), products)
+    return np.asarray(products) + intercept
 
 
 @serial_products()  # blocks of rows have the threads
@@ -161,23 +242,23 @@ def train(
     if resolve_kernel_name(kernel.name) == "linear":
         chosen = mapping = None
         n_variables = problem.X.shape[1]
-        dtype = resolve_dtype(dtype, problem.n_rows * n_variables)
+        dtype = resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
     else:
         if start is not None:
-            chosen = start.landmarks
+            chosen = problem.place(start.landmarks)
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
             chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
-            chosen = check_landmarks(landmarks, problem.X)
+            chosen = problem.place(check_landmarks(landmarks, problem.X))
         clock.stage("map")
-        dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0])
+        dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
     clock.stage("solve")
     hessians = 8 * _HESSIANS * (n_variables + 1) ** 2 if mapping is not None else 0
-    memory = Memory(working_memory(memory_limit, hessians), workspace, limits)
+    memory = Memory(_free_memory(problem, memory_limit, hessians), workspace, limits)
     W = np.zeros((n_variables + 1, problem.targets.shape[1]))
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
@@ -202,7 +283,7 @@ def find_landmarks(
             sample = replace(sample, loss=SquaredHinge())
         fitted.append(_rough_fit(sample, kernel, first, limits, rng))
         _, _, curvature = sample.loss.expand(sample.targets, fitted[0].scores(sample.X))
-        return np.any(curvature > 0.0, axis=1)
+        return to_numpy((curvature > 0.0).any(axis=1))
 
     chosen = choose_landmarks(
         method,
@@ -213,6 +294,7 @@ def find_landmarks(
         rng=rng,
         active_rows=active_rows,
     )
+    chosen = problem.place(chosen)
     return chosen, fitted[0] if fitted else None
 
 
@@ -231,13 +313,50 @@ def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, An
 def _objective(
     problem: Problem, model: Model, memory: Memory, once: bool = False
 ) -> RegularizedLoss:
-    """Step 4: the reduced problem over rows in memory."""
+    """Step 4: the reduced problem over blocks of rows, where the rows are."""
+    X, dtype, budget = problem.X, model.dtype, memory.budget
     columns = None
     if model.landmarks is not None:
-        columns = model.kernel.against(model.landmarks, model.dtype)
-    blocks = MemoryBlocks(problem.X, columns, model.dtype, memory.budget, memory.workspace, once)
+        columns = model.kernel.against(model.landmarks, dtype)
+    if problem.device is None:
+        blocks: BlockSource = MemoryBlocks(X, columns, dtype, budget, memory.workspace, once)
+    else:
+        from lasn.torch_blocks import TorchBlocks
+
+        n_problems = problem.targets.shape[1]
+        blocks = TorchBlocks(X, columns, dtype, budget, n_problems, problem.device)
     costs = problem.C * problem.sample_weight
     return RegularizedLoss(blocks, model.mapping, problem.loss, problem.targets, costs)
+
+
+def _minimize(
+    problem: Problem,
+    model: Model,
+    start: NewtonStart,
+    options: NewtonOptions,
+    memory: Memory,
+    once: bool = False,
+    on_iteration: Callable[[np.ndarray, dict], bool | None] | None = None,
+) -> NewtonResult:
+    """Algorithm 1 over some rows; where memory runs out, again with smaller blocks."""
+    while True:
+        try:
+            with _manners_of(problem.device):
+                objective = _objective(problem, model, memory, once)
+                return minimize(objective, start, options, on_iteration)
+        except Exception as error:
+            if not memory.back_off(error):
+                raise
+
+
+@contextmanager
+def _manners_of(device: Any) -> Iterator[None]:
+    """On a torch device, exact products (a setting of the process) from a single thread."""
+    if device is None:
+        yield
+        return
+    with one_thread(), float32_products():
+        yield
 
 
 def _start(
@@ -252,23 +371,23 @@ def _start(
     start = NewtonStart(model.W)
     if model.landmarks is None or problem.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
         return start, model
-    order = rng.permutation(problem.n_rows)
+    order = permutation(problem.n_rows, rng, problem.targets)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
         size = min(max(_MANY, problem.n_rows // _GROWTH), MAX_KMEANS_ROWS)
-        sample = problem.sample(np.sort(order[:size]))
+        sample = problem.sample(ascending(order[:size]))
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
-    # A Hessian for preconditioning wants more active rows than it has columns.
     share = _active_share(problem.only(order[:_MANY]), coarse)
-    size = int(2.5 * model.W.shape[0] / max(share, 0.01))
-    sample = problem.sample(np.sort(order[: min(max(_MANY, size), problem.n_rows // 2)]))
-    glance = minimize(_objective(sample, model, memory), NewtonStart(model.W), _GLANCE)
+    rows_a_column = _ROWS_A_COLUMN if problem.device is None else _ROWS_A_COLUMN_ON_DEVICE
+    size = int(rows_a_column * model.W.shape[0] / max(share, 0.01))
+    sample = problem.sample(ascending(order[: min(max(_MANY, size), problem.n_rows // 2)]))
+    glance = _minimize(sample, model, NewtonStart(model.W), _GLANCE, memory)
     start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
     first = coarse
     for size in _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS):
-        sample = problem.sample(np.sort(order[:size]))
-        result = minimize(_objective(sample, model, memory), start, _ROUGH)
+        sample = problem.sample(ascending(order[:size]))
+        result = _minimize(sample, model, start, _ROUGH, memory)
         start = NewtonStart(result.W, preconditioners=_elsewhere(result))
         first = replace(model, W=result.W)
     return start, first
@@ -277,7 +396,7 @@ def _start(
 def _active_share(problem: Problem, model: Model) -> float:
     """Which part of the rows is active, the mean over the columns."""
     _, _, curvature = problem.loss.expand(problem.targets, model.scores(problem.X))
-    return float(np.mean(curvature > 0.0))
+    return float(wide(curvature > 0.0).mean())
 
 
 def _solve(
@@ -297,19 +416,21 @@ def _solve(
     the start. The history holds the iterations of both.
     """
     history: list[dict] = []
+    precision = str(model.dtype)
+    if problem.device is not None and problem.device.type == "cuda" and precision == "float32":
+        precision = "float32 (TF32 in preconditioners)"
     began = perf_counter()
 
     def over(part: Problem, options: NewtonOptions) -> NewtonResult:
         def on_iteration(W, record):
-            record.update(rows=part.n_rows, seconds=perf_counter() - began)
+            record.update(rows=part.n_rows, seconds=perf_counter() - began, precision=precision)
             return report and report(replace(model, W=W), record)
 
         left = max(1, newton.max_iter - len(history))
         options = replace(options, max_iter=min(left, options.max_iter))
         # What rows near the boundary have settled is only confirmed over all of them.
         once = part is problem and start.value is not None
-        objective = _objective(part, model, memory, once)
-        result = minimize(objective, start, options, on_iteration)
+        result = _minimize(part, model, start, options, memory, once, on_iteration)
         history.extend(result.history)
         return result
 
@@ -326,7 +447,7 @@ def _solve(
     result = over(problem, newton)
     if history and not result.history:
         confirmed = result.record(seconds=perf_counter() - began)
-        history.append({**confirmed, "rows": problem.n_rows})
+        history.append({**confirmed, "rows": problem.n_rows, "precision": precision})
     return replace(result, history=history)
 
 
@@ -336,14 +457,15 @@ def _cheap(problem: Problem, model: Model) -> bool:
     return model.kernel.against(model.landmarks, model.dtype).is_cheap(problem.X)
 
 
-def _near_rows(problem: Problem, model: Model) -> np.ndarray | None:
+def _near_rows(problem: Problem, model: Model) -> Any:
     """Positions of the rows that are active or near it; None where those are most of all."""
 
-    def near(part: Problem, margin: float) -> np.ndarray:
+    def near(part: Problem, margin: float) -> Any:
         rests = part.loss.rests(part.targets, model.scores(part.X), margin)
-        return np.flatnonzero(~rests.all(axis=1))
+        return nonzero(~rests.all(axis=1))
 
-    some = problem.only(np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY))
+    every = np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY)
+    some = problem.only(every)
     for margin in _MARGINS:
         if len(near(some, margin)) <= _FEW * some.n_rows:
             return near(problem, margin)
@@ -353,8 +475,8 @@ def _near_rows(problem: Problem, model: Model) -> np.ndarray | None:
 def _embed(coarse: Model, model: Model) -> np.ndarray:
     """W for which the model is the coarse one: w = M^T K(L, L_coarse) beta_coarse."""
     cross = model.kernel(model.landmarks, coarse.landmarks)
-    assert model.mapping is not None
-    return np.vstack([model.mapping.T @ (cross @ coarse.beta), coarse.W[-1:]])
+    coef = wide(model.mapping).T @ (cross @ like(coarse.beta, cross))
+    return np.vstack([to_numpy(coef), coarse.W[-1:]])
 
 
 def _elsewhere(result: NewtonResult) -> list:
@@ -378,11 +500,25 @@ def _without_zero_weights(problem: Problem) -> Problem:
     present = problem.sample_weight > 0.0
     if present.all():
         return problem
-    kept = np.flatnonzero(present)
+    kept = nonzero(present)
     return replace(problem.only(kept), X=problem.X[kept])
 
 
-def resolve_dtype(dtype: str, n_values: int) -> np.dtype:
+def _free_memory(problem: Problem, limit, reserved: int) -> int:
+    """Bytes that may still be taken, where the rows are."""
+    if problem.device is None:
+        return working_memory(limit, reserved)
+    from lasn.torch_blocks import device_memory
+
+    return device_memory(problem.device, limit, reserved)
+
+
+def resolve_dtype(dtype: str, n_values: int, device: Any = None) -> np.dtype:
+    """The features' dtype for so many of them."""
+    if device is not None and device.type == "mps":
+        if dtype == "float64":
+            raise ValueError('device="mps" has no float64; use dtype="auto" or dtype="float32".')
+        return np.dtype(np.float32)
     if dtype == "auto":
         return np.dtype(np.float64 if n_values <= _SMALL else np.float32)
     return np.dtype(dtype)

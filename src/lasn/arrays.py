@@ -1,0 +1,147 @@
+"""The few array operations that NumPy and torch spell differently, chosen by the array's type.
+
+The solver's formulas are written once, for NumPy arrays and for torch tensors on any device. What
+both spell alike (arithmetic, ``.sum(axis=0)``, indexing) is used as it is; functions of one name
+are taken from ``namespace(x)``; the rest is here. torch is an optional dependency: a tensor can
+only come from a torch that is imported already, so nothing here imports it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+# Up to this many groups are summed one after the other on a device.
+_FEW_GROUPS = 64
+
+
+def is_tensor(array: Any) -> bool:
+    """Whether the array is torch's."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(array, torch.Tensor)
+
+
+def namespace(array: Any) -> Any:
+    """The module that has ``sqrt``, ``where``, ``sign``, ``isfinite`` ... for this array."""
+    return sys.modules["torch"] if is_tensor(array) else np
+
+
+def to_numpy(array: Any) -> Any:
+    """A tensor as a NumPy array in this process's memory; anything else as it is."""
+    return array.detach().cpu().numpy() if is_tensor(array) else array
+
+
+def like(array: Any, other: Any, dtype: Any = None) -> Any:
+    """An array or tensor in the place where ``other`` is, and of its dtype if none is given."""
+    if is_tensor(other):
+        dtype = other.dtype if dtype is None else torch_dtype(dtype)
+        return sys.modules["torch"].as_tensor(array).to(other.device, dtype)
+    return np.asarray(to_numpy(array)).astype(other.dtype if dtype is None else dtype, copy=False)
+
+
+def torch_dtype(dtype: Any) -> Any:
+    """torch's name for a NumPy dtype; its own names stay."""
+    torch = sys.modules["torch"]
+    return dtype if isinstance(dtype, torch.dtype) else getattr(torch, np.dtype(dtype).name)
+
+
+def numpy_dtype(dtype: Any) -> np.dtype:
+    """NumPy's name for torch's dtype; its own names stay."""
+    return np.dtype(str(dtype).removeprefix("torch.")) if not isinstance(dtype, np.dtype) else dtype
+
+
+def cast(array: Any, dtype: Any) -> Any:
+    """The array in another dtype; itself where it has that one."""
+    if is_tensor(array):
+        return array.to(torch_dtype(dtype))
+    return array.astype(dtype, copy=False)
+
+
+def wide(array: Any) -> Any:
+    """The array in the dtype that sums are made in: float64, where the device has it."""
+    if is_tensor(array):
+        return array.to(widest_dtype(array.device))
+    return np.asarray(array, dtype=np.float64)
+
+
+def widest_dtype(device: Any) -> Any:
+    """float64, or float32 on devices of type "mps", which have no other."""
+    torch = sys.modules["torch"]
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+@contextmanager
+def float32_products(precision: str = "highest") -> Iterator[None]:
+    """torch's float32 products in full ("highest") or in TF32 ("high"), whatever is set outside."""
+    torch = sys.modules["torch"]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def nonzero(mask: Any) -> Any:
+    """Positions at which a mask of shape (n,) is true."""
+    return mask.nonzero().squeeze(1) if is_tensor(mask) else np.flatnonzero(mask)
+
+
+def ascending(array: Any) -> Any:
+    """The values of an array of shape (n,) in rising order."""
+    return array.sort().values if is_tensor(array) else np.sort(array)
+
+
+def positive_part(array: Any) -> Any:
+    """max(0, x), elementwise."""
+    return array.clamp(min=0.0) if is_tensor(array) else np.maximum(array, 0.0)
+
+
+def softplus(array: Any) -> Any:
+    """log(1 + exp(x)), elementwise, without overflow."""
+    if is_tensor(array):
+        return array.new_zeros(()).logaddexp(array)
+    return np.logaddexp(0.0, array)
+
+
+def sigmoid(array: Any) -> Any:
+    """1 / (1 + exp(-x)), elementwise."""
+    return array.sigmoid() if is_tensor(array) else expit(array)
+
+
+def bincount(groups: Any, weights: Any, size: int) -> Any:
+    """The sum of the weights of each group 0, 1, ..., size - 1."""
+    if is_tensor(groups) and size <= _FEW_GROUPS:
+        # A GPU would add them one by one, in any order: slow, and never twice the same.
+        weights = wide(weights)
+        return namespace(groups).stack([(weights * (groups == g)).sum() for g in range(size)])
+    if is_tensor(groups):
+        return groups.bincount(wide(weights), minlength=size)
+    return np.bincount(groups, weights, size)
+
+
+def unique_inverse(labels: Any) -> tuple[np.ndarray, Any]:
+    """The distinct labels, sorted, as a NumPy array, and each label's position among them."""
+    if is_tensor(labels):
+        classes, positions = labels.unique(return_inverse=True)
+        return to_numpy(classes), positions
+    return np.unique(labels, return_inverse=True)
+
+
+def permutation(n: int, rng: np.random.RandomState, place: Any) -> Any:
+    """0, ..., n - 1 in random order, in the place where the array ``place`` is."""
+    if not is_tensor(place):
+        return rng.permutation(n)
+    torch = sys.modules["torch"]
+    generator = torch.Generator(device=place.device).manual_seed(int(rng.randint(2**31)))
+    return torch.randperm(n, generator=generator, device=place.device)
+
+
+def concatenate(parts: Sequence[Any]) -> Any:
+    """The parts under each other."""
+    return namespace(parts[0]).concatenate(list(parts))

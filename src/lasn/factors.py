@@ -1,0 +1,99 @@
+"""Cholesky factors of the symmetric k x k matrices that a fit needs, where those matrices are.
+
+``factorize(V)`` takes a NumPy array or a torch tensor. What it returns solves V x = b for NumPy
+arrays b of shape (q, c), so that Newton's method need not know where V is.
+
+On a device triangular solves wait for each other, one row after the next. There the inverse of
+the factor is kept instead, and a solve is two matrix-vector products.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from lasn.arrays import cast, is_tensor, like, to_numpy, widest_dtype
+
+
+class Factor(Protocol):
+    """What is kept of V."""
+
+    @property
+    def shift(self) -> float:
+        """What was added to the diagonal of V."""
+
+    def solve(self, B: np.ndarray) -> np.ndarray:
+        """V^-1 b for each column, in float64."""
+
+    def rounded(self) -> Factor:
+        """The same in float32: enough for preconditioning."""
+
+
+@dataclass(frozen=True)
+class _TriangularFactor:
+    """L with L L^T = V + shift I."""
+
+    lower: np.ndarray
+    shift: float
+
+    def solve(self, B):
+        B = B.astype(self.lower.dtype, copy=False)
+        return cho_solve((self.lower, True), B, check_finite=False).astype(np.float64, copy=False)
+
+    def rounded(self):
+        return _TriangularFactor(self.lower.astype(np.float32), self.shift)
+
+
+@dataclass(frozen=True)
+class _InverseFactor:
+    """L^-1 on a device."""
+
+    inverse: Any
+    shift: float
+
+    def solve(self, B):
+        found = self.inverse.T @ (self.inverse @ like(B, self.inverse))
+        return to_numpy(found).astype(np.float64, copy=False)
+
+    def rounded(self):
+        return _InverseFactor(cast(self.inverse, np.float32), self.shift)
+
+
+def factorize(V: Any) -> Factor:
+    """Cholesky factor of V; what rounding took from its positive definiteness is added back."""
+    diagonal = V.diagonal()
+    scale = float(diagonal.max())
+    shift = 0.0
+    while True:
+        try:
+            return _factor(V, shift)
+        except LinAlgError:
+            shift = 10.0 * shift if shift else 1e-12 * scale
+            if not np.isfinite(shift) or shift > scale:
+                raise
+
+
+def _factor(V: Any, shift: float) -> Factor:
+    if is_tensor(V):
+        inverse = inverse_cholesky(V, shift)
+        return _InverseFactor(inverse.to(V.device, widest_dtype(V.device)), shift)
+    shifted = V + shift * np.eye(len(V)) if shift else V
+    lower, _ = cho_factor(shifted, lower=True, overwrite_a=False, check_finite=False)
+    return _TriangularFactor(lower, shift)
+
+
+def inverse_cholesky(V: Any, shift: float) -> Any:
+    """L^-1 with L L^T = V + shift I, for a tensor V; a ``LinAlgError`` if that is not positive."""
+    import torch
+
+    if V.device.type == "mps":  # it has no float64
+        V = V.cpu()
+    V = V.to(torch.float64)
+    identity = torch.eye(len(V), dtype=V.dtype, device=V.device)
+    lower, info = torch.linalg.cholesky_ex(V + shift * identity)
+    if int(info) != 0:
+        raise LinAlgError(f"{int(info)}-th leading minor is not positive definite")
+    return torch.linalg.solve_triangular(lower, identity, upper=False)
