@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
 from lasn.kernels import Kernel, KernelColumns, resolve_gamma
 from lasn.landmarks import target_bins
-from lasn.losses import CLASSIFIER_LOSSES, Loss, SquaredEpsilonInsensitive
+from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.newton import NewtonOptions, warn_unless_converged
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
@@ -34,9 +34,10 @@ _LANDMARK_PARAMETERS = (
 class _LASN(CallbackSupportMixin, BaseEstimator):
     """What classifier and regressor share: rows in, scores out."""
 
-    def _fit(self, X, targets, sample_weight, groups, loss: Loss, y, single: bool):
+    def _fit(self, problem: Problem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
-        previous = self._warm_start_model(X, targets.shape[1])
+        X, sample_weight = problem.X, problem.sample_weight
+        previous = self._warm_start_model(X, problem.targets.shape[1])
         gamma = resolve_gamma(self.gamma, X, sample_weight)
         if previous is None:
             kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
@@ -53,7 +54,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
 
         try:
             training = train(
-                Problem(X, targets, sample_weight, groups, float(self.C), loss),
+                problem,
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
                 landmarks=self.landmarks,
@@ -105,6 +106,31 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         values = values.astype(X.dtype, copy=False)
         return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
 
+    def _fitted_problem(self, X, y, sample_weight) -> Problem:
+        """The problem that this fitted model is an answer to, on these rows."""
+        check_is_fitted(self)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=False,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=isinstance(self, RegressorMixin),
+        )
+        known = getattr(self, "classes_", None)
+        if known is not None and not np.isin(y, known).all():
+            stranger = y[~np.isin(y, known)][0]
+            raise ValueError(
+                f"y has the label {str(stranger)!r}, which the model was not fitted to; "
+                f"its classes are {known[:10].tolist()}."
+            )
+        return self._problem(X, y, _check_sample_weight(sample_weight, X.shape[0]))
+
+    def _fitted_model(self) -> Model:
+        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
+        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
+
     def _fitted_kernel(self) -> Kernel:
         return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
@@ -117,10 +143,10 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             return None
         before, now = self._landmark_parameters, self._current_landmark_parameters()
         same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
-        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
-        if not same or W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
+        model = self._fitted_model()
+        if not same or model.W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
             return None
-        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
+        return model
 
     def _validate(self, X, y, sample_weight, **y_options):
         """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
@@ -351,21 +377,18 @@ class LASNClassifier(ClassifierMixin, _LASN):
                 f"LASNClassifier needs rows of at least two classes; y has {len(classes)} class "
                 f"(of {len(y)} rows), {len(weighted)} with a positive sample_weight."
             )
-        weight_of_class = _class_weights(self.class_weight, classes, labels, sample_weight)
         self.classes_ = classes
+        return self._fit(self._problem(X, y, sample_weight), y, single=False)
+
+    def _problem(self, X, y, sample_weight) -> Problem:
+        classes, labels = self.classes_, np.searchsorted(self.classes_, y)
+        weight_of_class = _class_weights(self.class_weight, classes, labels, sample_weight)
         if len(classes) == 2:
             targets = np.where(labels == 1, 1.0, -1.0)[:, None]
         else:
             targets = np.where(labels[:, None] == np.arange(len(classes)), 1.0, -1.0)
-        return self._fit(
-            X,
-            targets,
-            sample_weight * weight_of_class[labels],
-            groups=labels,
-            loss=CLASSIFIER_LOSSES[self.loss],
-            y=y,
-            single=False,
-        )
+        weight = sample_weight * weight_of_class[labels]
+        return Problem(X, targets, weight, labels, float(self.C), CLASSIFIER_LOSSES[self.loss])
 
     def decision_function(self, X):
         """Scores f(x): positive for ``classes_[1]``, or one column a class.
@@ -566,16 +589,12 @@ class LASNRegressor(RegressorMixin, _LASN):
         self
         """
         X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
+        return self._fit(self._problem(X, y, sample_weight), y, single=y.ndim == 1)
+
+    def _problem(self, X, y, sample_weight) -> Problem:
         targets = np.asarray(y, dtype=np.float64).reshape(len(y), -1)
-        return self._fit(
-            X,
-            targets,
-            sample_weight,
-            groups=target_bins(targets),
-            loss=SquaredEpsilonInsensitive(float(self.epsilon)),
-            y=y,
-            single=y.ndim == 1,
-        )
+        loss = SquaredEpsilonInsensitive(float(self.epsilon))
+        return Problem(X, targets, sample_weight, target_bins(targets), float(self.C), loss)
 
     def predict(self, X):
         """Predicted targets.
