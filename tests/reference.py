@@ -152,7 +152,11 @@ def exact_kernel_machine(K, y, costs, loss):
         t = 1.0
         while value(alpha + t * step) > value(alpha) and t > 1e-12:
             t *= 0.5
+        settled = value(alpha + t * step) >= value(alpha) * (1.0 - 1e-15)
         alpha = alpha + t * step
+        if settled and t == 1.0:
+            break
+    residual = alpha + costs * loss.expand(y, kernel @ alpha)[1]
     distance = np.sqrt(max(residual @ kernel @ residual, 0.0))
     assert distance <= 1e-6 * max(1.0, np.sqrt(value(alpha))), "the reference is not precise enough"
     return ExactMachine(alpha, value(alpha))

@@ -25,12 +25,16 @@ p log p + (1 - p) log(1 - p) for u = -y p (log loss).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import xlogy
 
 from lasn.losses import LogLoss, Loss, SquaredEpsilonInsensitive
+
+# Multipliers of the log loss stay inside their interval: a step goes no nearer to its ends.
+_INSIDE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -109,3 +113,68 @@ def best_step(
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) > 0.0 else (low, middle)
     return low
+
+
+def best_multiple(terms: DualTerms, lam: np.ndarray, square: float) -> float:
+    """The t >= 0 that maximises D(t lambda), where a^T K^ a = ``square``."""
+    positive = lam > 0.0
+    room = terms.largest[positive] / lam[positive]
+    return best_step(
+        terms, np.zeros_like(lam), lam, 0.0, square, float(np.min(room, initial=np.inf))
+    )
+
+
+def ascend(
+    terms: list[DualTerms],
+    lam: np.ndarray,
+    product: Callable[[np.ndarray], np.ndarray],
+    solve: Callable[[np.ndarray, np.ndarray], np.ndarray],
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Dual points of rising D, each as multipliers and K^ a, shapes (m, c); the first is scaled.
+
+    ::
+
+        d = (K~ + diag(-g''))^-1 gradient  over the rows that are free to move
+        lambda <- lambda + t (max(0, lambda + d) - lambda),        t by line search
+
+    Parameters
+    ----------
+    terms : one for each problem
+    lam : array of shape (m, c)
+    product : a -> K^ a, the only costly part: once for each point
+    solve : (v, r) -> (K~^ + diag(1 / v))^-1 r over the rows with v > 0, zero elsewhere, for all
+        columns: the approximate Newton direction
+    """
+    signs = np.column_stack([one.signs for one in terms])
+    Ka = product(signs * lam)
+    squares = np.sum(signs * lam * Ka, axis=0)
+    scale = np.array([best_multiple(*one) for one in zip(terms, lam.T, squares, strict=True)])
+    lam, Ka = scale * lam, scale * Ka
+    while True:
+        yield lam, Ka
+        move = _projected_moves(terms, signs, lam, Ka, solve)
+        K_move = product(signs * move)
+        t = np.empty(len(terms))
+        for c, one in enumerate(terms):
+            change = signs[:, c] * move[:, c]
+            linear, square = change @ Ka[:, c], change @ K_move[:, c]
+            t[c] = best_step(one, lam[:, c], move[:, c], linear, square, 1.0)
+        lam, Ka = lam + t * move, Ka + t * K_move
+
+
+def _projected_moves(terms: list[DualTerms], signs, lam, Ka, solve) -> np.ndarray:
+    """Newton directions for each problem, cut where lambda + move would leave its interval."""
+    v, gradients = np.zeros_like(lam), np.zeros_like(lam)
+    for c, one in enumerate(terms):
+        x = lam[:, c]
+        gradient = one.slope(x) - signs[:, c] * Ka[:, c]
+        free = np.isfinite(gradient) & ((x > 0.0) | (gradient > 0.0))
+        gradients[free, c] = gradient[free]
+        v[free, c] = 1.0 / one.curvature(x)[free]
+    moves = signs * solve(v, signs * gradients)
+    for c, one in enumerate(terms):
+        x, low, high = lam[:, c], np.zeros(len(lam)), one.largest
+        if one.slopes is None:
+            low, high = _INSIDE * x, high - _INSIDE * (high - x)
+        moves[:, c] = np.clip(x + moves[:, c], low, high) - x
+    return moves

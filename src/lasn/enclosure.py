@@ -1,10 +1,8 @@
 """Bounds on the optimum from both sides: a model's objective value, and its dual point's.
 
 The dual point is the model's own, lambda_i = C_i |loss'(y_i, f(x_i))|, times its best multiple. For
-the exact problem it is then improved by projected steps over the active rows A, each a solution
-of Newton's equations with the Nystroem approximation in the place of K_AA::
-
-    d = (K~_AA + diag(curvature))^-1 gradient,   lambda <- max(0, lambda + t d),   t by line search
+the exact problem it is then improved by the projected steps of ``duality.ascend`` over the active
+rows, with the Nystroem approximation in the place of the kernel among them.
 
 Everything is computed in float64 from the kernel itself, and every bound gives way by what rounding
 may have taken. K_AA is used tile by tile; memory beyond ``memory_limit`` is paid for by computing
@@ -18,7 +16,7 @@ from scipy.linalg import cho_solve
 
 from lasn.blocks import ChosenRows
 from lasn.directions import factorize
-from lasn.duality import best_step, dual_point
+from lasn.duality import ascend, best_multiple, dual_point
 from lasn.gram import Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import working_memory
@@ -28,8 +26,6 @@ from lasn.training import Model, Problem
 _UNIT = float(np.finfo(np.float64).eps)
 # Columns of a kernel matrix that are in memory at once, for a slice of rows.
 _CHUNK = 4096
-# Multipliers of the log loss stay inside their interval: a step goes no nearer to its ends.
-_INSIDE = 1e-3
 
 
 class Primal:
@@ -110,7 +106,7 @@ class Dual:
         norms = np.linalg.norm(mapping.T @ pulled, axis=0)
         norms += np.linalg.norm(mapping) * np.sqrt(len(mapping)) * error * size
         squares = norms**2 + np.sum(alpha, axis=0) ** 2
-        return self._best_multiples(self.multipliers, squares, 64.0 * _UNIT * squares)[1]
+        return self._best_multiples(self.multipliers, squares, 64.0 * _UNIT * squares)
 
     def exact_bounds(self, steps: int, bar: Bar) -> np.ndarray:
         """Lower bounds on the exact optimum, shape (c,)."""
@@ -119,35 +115,18 @@ class Dual:
             return np.full(self.n_problems, -np.inf)
         if len(self.rows) == 0:
             return np.zeros(self.n_problems)
-        product = self._exact_product()
         error = kernel.rounding(self.X[:], self.X[:])
         error += (512.0 + len(self.rows) / 512.0) * _UNIT * (_largest(kernel, self.X[:]) + 1.0)
-        lam = self.multipliers
+        best = np.zeros(self.n_problems)
         bar.draw(0.1, "kernel among active rows")
-        Ka = product(self.signs * lam)
-
-        def bounds(lam, Ka):
+        points = ascend(self.terms, self.multipliers, self._exact_product(), self._nystroem_solve())
+        for step, (lam, Ka) in zip(range(steps + 1), points, strict=False):
+            bar.draw(0.1 + 0.8 * (step + 1) / (steps + 1), f"dual step {step}")
             alpha = self.signs * lam
             rounding = error * np.sum(np.abs(alpha), axis=0) ** 2
-            return self._best_multiples(lam, np.sum(alpha * Ka, axis=0), rounding)
-
-        scale, best = bounds(lam, Ka)
-        lam, Ka = scale * lam, scale * Ka
-        precondition = self._nystroem_inverse() if steps else None
-        for step in range(steps):
-            bar.draw(0.1 + 0.8 * (step + 1) / (steps + 1), f"dual step {step + 1}")
-            move = self._moves(lam, Ka, precondition)
-            K_move = product(self.signs * move)
-            for c, terms in enumerate(self.terms):
-                change = self.signs[:, c] * move[:, c]
-                t = best_step(
-                    terms, lam[:, c], move[:, c], change @ Ka[:, c], change @ K_move[:, c], 1.0
-                )
-                lam[:, c] += t * move[:, c]
-                Ka[:, c] += t * K_move[:, c]
-            _, better = bounds(lam, Ka)
-            done = np.all(better - best <= 1e-4 * np.abs(better))
-            best = np.maximum(best, better)
+            bounds = self._best_multiples(lam, np.sum(alpha * Ka, axis=0), rounding)
+            done = np.all(bounds - best <= 1e-4 * bounds)
+            best = np.maximum(best, bounds)
             if done:
                 break
         return best
@@ -162,28 +141,24 @@ class Dual:
         gram.add(np.arange(len(self.rows)))
         return lambda V: gram.product(V) + V.sum(axis=0)
 
-    def _best_multiples(self, lam, squares, rounding) -> tuple[np.ndarray, np.ndarray]:
-        """For each problem the t >= 0 that maximises D(t lambda), and that bound; 0 is one too."""
-        scales, bounds = np.zeros(self.n_problems), np.zeros(self.n_problems)
+    def _best_multiples(self, lam, squares, rounding) -> np.ndarray:
+        """For each problem the largest D(t lambda), less what rounding may have added; 0 is one."""
+        bounds = np.zeros(self.n_problems)
         for c, terms in enumerate(self.terms):
             square = squares[c] + rounding[c]
-            positive = lam[:, c] > 0.0
-            room = terms.largest[positive] / lam[positive, c]
-            most = float(np.min(room, initial=np.inf)) if np.isfinite(room).any() else np.inf
-            t = best_step(terms, np.zeros(len(lam)), lam[:, c], 0.0, square, most)
+            t = best_multiple(terms, lam[:, c], square)
             values = terms.value(t * lam[:, c])
             size = float(np.sum(np.abs(values))) + t**2 * square
             if terms.slopes is not None:  # value is the difference of these
                 size += float(np.sum(np.abs(terms.slopes) * t * lam[:, c]))
-            scales[c] = t
             bounds[c] = float(values.sum()) - 0.5 * t**2 * square - 64.0 * _UNIT * size
-        return scales, np.maximum(bounds, 0.0)
+        return np.maximum(bounds, 0.0)
 
-    def _nystroem_inverse(self):
-        """(free, curvature, g) -> (K~ + 1 + diag(curvature))^-1 g over the free rows.
+    def _nystroem_solve(self):
+        """(v, r) -> (K~ + 1 + diag(1 / v))^-1 r over the rows with v > 0, for each column.
 
-        By Woodbury's identity with v = 1 / curvature and A = [F, 1]:
-        v g - v A (I + A^T v A)^-1 A^T v g. Features that would not fit in memory are done without.
+        By Woodbury's identity with A = [F, 1]: v r - v A (I + A^T v A)^-1 A^T v r. Features that
+        would not fit in memory are done without.
         """
         model = self.model
         F = np.ones((len(self.rows), 1))
@@ -192,29 +167,15 @@ class Dual:
             mapping = model.mapping.astype(np.float64)
             F = np.hstack([kernel_times(model.kernel, self.X, model.landmarks, mapping), F])
 
-        def solve(free, curvature, gradient):
-            A, v = F[free], 1.0 / curvature[free]
-            V = np.eye(A.shape[1]) + (A.T * v) @ A
-            g = v * gradient[free]
-            out = np.zeros_like(gradient)
-            out[free] = g - v * (A @ cho_solve(factorize(V), A.T @ g, check_finite=False))
+        def solve(v, R):
+            out = v * R
+            for c in range(R.shape[1]):
+                factor = factorize(np.eye(F.shape[1]) + (F.T * v[:, c]) @ F)
+                inner = cho_solve(factor, F.T @ out[:, c], check_finite=False)
+                out[:, c] -= v[:, c] * (F @ inner)
             return out
 
         return solve
-
-    def _moves(self, lam, Ka, precondition) -> np.ndarray:
-        """Projected Newton directions for each problem: lambda + move is feasible."""
-        move = np.zeros_like(lam)
-        for c, terms in enumerate(self.terms):
-            x, s = lam[:, c], self.signs[:, c]
-            gradient = terms.slope(x) - s * Ka[:, c]
-            free = np.isfinite(gradient) & ((x > 0.0) | (gradient > 0.0))
-            direction = s * precondition(free, terms.curvature(x), s * gradient)
-            low, high = np.zeros_like(x), terms.largest
-            if terms.slopes is None:
-                low, high = _INSIDE * x, high - _INSIDE * (high - x)
-            move[:, c] = np.clip(x + direction, low, high) - x
-        return move
 
 
 def kernel_times(kernel: Kernel, X, columns, coef: np.ndarray) -> np.ndarray:

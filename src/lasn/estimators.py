@@ -17,10 +17,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lasn.callbacks import CallbackSupportMixin, IterationCallbacks, with_callbacks
+from lasn.exact import train_exact
 from lasn.kernels import Kernel, KernelColumns, resolve_gamma
 from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
-from lasn.newton import NewtonOptions, warn_unless_converged
+from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
 from lasn.training import Model, Problem, scores, train
@@ -53,7 +54,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             return callbacks.iteration(lambda: self._attributes(model, single))
 
         try:
-            training = train(
+            training = (train_exact if self.solver == "exact" else train)(
                 problem,
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
@@ -76,7 +77,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         self.n_iter_ = len(self.history_)
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
-        warn_unless_converged(training.newton, newton, training.model.dtype)
+        training.newton.warn_unless_converged(newton, training.model.dtype)
         return self
 
     def _attributes(self, model: Model, single: bool) -> dict:
@@ -140,6 +141,9 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
     def _warm_start_model(self, X, n_problems: int) -> Model | None:
         """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
         if not (self.warm_start and hasattr(self, "_landmark_parameters")):
+            return None
+        # Support vectors are no landmarks to begin a reduced problem with.
+        if self.mapping_ is None and self.landmarks_ is not None and self.solver != "exact":
             return None
         before, now = self._landmark_parameters, self._current_landmark_parameters()
         same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
@@ -256,9 +260,14 @@ class LASNClassifier(ClassifierMixin, _LASN):
         Most Newton iterations.
     random_state : int, RandomState instance or None, default=None
         For choosing landmarks. The same seed gives the same model.
-    solver : {"auto", "newton", "newton-cg"}, default="auto"
+    solver : {"auto", "newton", "newton-cg", "exact"}, default="auto"
         How Newton's equations are solved: by an assembled and factored Hessian, by conjugate
-        gradients, or by the cheaper of the two.
+        gradients, or by the cheaper of the two. ``"exact"`` solves the exact kernel problem,
+        without the Nystroem approximation, until the relative duality gap is ``tol / 10``; its
+        time grows with the square of the number of rows at or within the margin (of all rows for
+        ``loss="log_loss"``). ``n_landmarks`` and ``landmarks`` then say from which approximate
+        model it starts, and ``landmarks_`` are the support vectors, with ``mapping_`` None and
+        ``coef_`` equal to ``dual_coef_``.
     memory_limit : int, str or None, default=None
         Bytes, or text such as ``"2GB"``, that the process should stay under, data included.
         Features that do not fit are computed again when needed. None: half of the machine.
@@ -294,7 +303,9 @@ class LASNClassifier(ClassifierMixin, _LASN):
         One record an iteration: value, gradient_norm, relative_gradient, active_rows, cg_steps,
         step_length (arrays, one entry a class, for several classes), seconds, and rows: how many
         took part. With many rows, those near the boundary are solved first and the last record,
-        if its step_length is 0, only confirms the answer over all of them.
+        if its step_length is 0, only confirms the answer over all of them. ``solver="exact"`` has
+        gap and relative_gap, P - D over the rows that took part, instead of gradients; the last
+        is that of the whole problem.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -505,7 +516,7 @@ class LASNRegressor(RegressorMixin, _LASN):
     tol : float, default=1e-3
     max_iter : int, default=50
     random_state : int, RandomState instance or None, default=None
-    solver : {"auto", "newton", "newton-cg"}, default="auto"
+    solver : {"auto", "newton", "newton-cg", "exact"}, default="auto"
     memory_limit : int, str or None, default=None
     device : {"cpu"}, default="cpu"
     dtype : {"auto", "float32", "float64"}, default="auto"

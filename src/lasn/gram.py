@@ -91,6 +91,27 @@ class Gram:
         jobs = [partial(add_tiles, tiles[first::threads]) for first in range(threads)]
         return sum(run_in_threads(jobs), np.zeros(V.shape))
 
+    def only(self, mask: np.ndarray) -> Gram:
+        """K among the rows of U where the mask is true: kept tiles are copied, not computed."""
+        smaller = Gram(self.kernel, self.X, self.dtype, 0)
+        smaller.rows = self.rows[mask]
+        inside = [np.flatnonzero(mask[group.place]) for group in self.groups]
+        stops = np.cumsum([len(rows) for rows in inside])
+        for group, rows, stop in zip(self.groups, inside, stops, strict=True):
+            whole = len(rows) == group.rows.shape[0]
+            values = group.rows if whole else group.rows[rows]
+            columns = group.columns if whole else self.kernel.against(values, self.dtype)
+            smaller.groups.append(_Group(slice(stop - len(rows), stop), values, columns))
+        smaller.tiles = {(i, j): None for i, j in self.tiles if len(inside[i]) and len(inside[j])}
+
+        def copy(i: int, j: int) -> None:
+            tile = self.tiles[i, j]
+            smaller.tiles[i, j] = None if tile is None else tile[np.ix_(inside[i], inside[j])]
+
+        tiles = list(smaller.tiles)
+        for_each_slice(len(tiles), 1, lambda one: copy(*tiles[one.start]))
+        return smaller
+
     def part(self, positions: np.ndarray, dtype=np.float64) -> np.ndarray:
         """K among the rows at these positions in U (rising), as one array."""
         out = np.empty((len(positions), len(positions)), dtype=dtype)
