@@ -200,8 +200,15 @@ class _Solver:
         self.scores = start.scores(problem.X).astype(np.float64)
         self.features: MapFeatures | None = None
         self.rng = rng
-        # Tiles, and as much again for copies of the active ones.
-        self.gram = Gram(kernel, problem.X, dtype, int(0.45 * working_memory(memory_limit)))
+        # Tiles, and as much again for copies of the active ones, beside the map: its features, a
+        # copy of them, and matrices of its size.
+        rests = problem.loss.rests(problem.targets, self.scores, _MARGIN).all(axis=1)
+        n_near = int(np.count_nonzero(~rests))
+        room = working_memory(memory_limit) // (8 * dtype.itemsize * max(1, n_near))
+        self.map_size = q = min(_MAP_SIZES[1], n_near // _ROWS_PER_LANDMARK + 1, max(room, 50))
+        reserved = 3 * dtype.itemsize * q * n_near + 8 * 6 * q * q
+        budget = int(0.45 * working_memory(memory_limit, reserved))
+        self.gram = Gram(kernel, problem.X, dtype, budget)
         self.inside = np.zeros(problem.n_rows, dtype=bool)
         self.alpha = np.zeros((0, problem.targets.shape[1]))
         self.z = np.zeros_like(self.alpha)
@@ -414,7 +421,8 @@ class _Solver:
         if self.features is None:
             weight = v.sum(axis=1)
             n_active = np.count_nonzero(weight)
-            size = min(n_active, int(np.clip(n_active / _ROWS_PER_LANDMARK, *_MAP_SIZES)))
+            size = int(np.clip(n_active / _ROWS_PER_LANDMARK, *_MAP_SIZES))
+            size = min(size, n_active, max(self.map_size, _MAP_SIZES[0]))
             chosen = self.rng.choice(len(v), size=size, replace=False, p=weight / weight.sum())
             self.features = MapFeatures(
                 self.kernel, self.problem.X[self.gram.rows[chosen]], self.dtype
