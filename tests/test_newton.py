@@ -14,7 +14,6 @@ from lasn.newton import (
     Status,
     line_search,
     minimize,
-    warn_unless_converged,
 )
 
 
@@ -177,7 +176,7 @@ def test_iteration_limit_is_kept_and_said():
     assert result.n_iter == 1
     assert Status.ITERATION_LIMIT in result.status
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 .*Raise max_iter"):
-        warn_unless_converged(result, options, np.float64)
+        result.warn_unless_converged(options, np.float64)
 
 
 def test_stops_at_rounding_level_and_says_what_to_do():
@@ -186,7 +185,7 @@ def test_stops_at_rounding_level_and_says_what_to_do():
     assert Status.ROUNDING in result.status
     assert result.n_iter < 50
     with pytest.warns(ConvergenceWarning, match="float32 arithmetic.*dtype"):
-        warn_unless_converged(result, options, np.float32)
+        result.warn_unless_converged(options, np.float32)
 
 
 def test_a_start_at_the_solution_needs_no_iteration():

@@ -230,7 +230,8 @@ def test_landmarks_grow_while_they_help():
     y = (np.floor(7 * X).sum(axis=1) % 2).astype(int)  # a chequered board of 7 x 7
     model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[50.0, 200.0], random_state=0).fit(X, y)
     sizes = [record["n_landmarks"] for record in model.landmark_curve_]
-    assert sizes[:2] == [100, 200]
+    assert 90 <= sizes[0] <= 100  # the rows nearest to centres, each once
+    assert sizes[1] > 1.7 * sizes[0]
     gains = np.diff([record["score"] for record in model.landmark_curve_])
     assert (gains[:-1] >= 1e-3).all()
     assert gains[-1] < 1e-3 or sizes[-1] == len(X)

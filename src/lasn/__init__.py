@@ -7,6 +7,7 @@ from lasn.estimators import LASNClassifier, LASNRegressor
 from lasn.features import NystroemMap
 
 if TYPE_CHECKING:
+    from lasn.certificate import certify
     from lasn.onnx_export import to_onnx
     from lasn.persist import ModelFileError, load, save
     from lasn.selection import LASNClassifierCV, LASNRegressorCV
@@ -19,6 +20,7 @@ __all__ = [
     "ModelFileError",
     "NystroemMap",
     "__version__",
+    "certify",
     "load",
     "save",
     "to_onnx",
@@ -31,6 +33,7 @@ _LAZY = {
     "LASNClassifierCV": "selection",
     "LASNRegressorCV": "selection",
     "ModelFileError": "persist",
+    "certify": "certificate",
     "load": "persist",
     "save": "persist",
     "to_onnx": "onnx_export",

@@ -43,10 +43,11 @@ from lasn.devices import (
     is_foreign,
     resolve_device,
 )
+from lasn.exact import train_exact
 from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import here, target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
-from lasn.newton import NewtonOptions, warn_unless_converged
+from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
 from lasn.training import Model, Problem, scores, train
@@ -64,7 +65,13 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
         X, sample_weight = problem.X, problem.sample_weight
         previous = self._warm_start_model(X, problem.targets.shape[1])
-        problem = problem.on(resolve_device(self.device), self.memory_limit)
+        device = resolve_device(self.device)
+        if device is not None and self.solver == "exact":
+            raise ValueError(
+                f'solver="exact" needs device="cpu"; device={self.device!r} was given. Set one of '
+                'the two to "cpu" or "auto".'
+            )
+        problem = problem.on(device, self.memory_limit)
         if sp.issparse(X):
             gamma = resolve_gamma(self.gamma, X, sample_weight)
         else:
@@ -97,7 +104,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             return fitted
 
         try:
-            training = train(
+            training = (train_exact if self.solver == "exact" else train)(
                 replace(problem, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
@@ -117,7 +124,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         self._set_fitted(attributes, training.newton.history)
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
-        warn_unless_converged(training.newton, newton, training.model.dtype)
+        training.newton.warn_unless_converged(newton, training.model.dtype)
         return self
 
     def _set_fitted(self, attributes: dict, history: list[dict]):
@@ -159,6 +166,33 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         values = cast(scores(X, _fitted_columns(self, device), beta, self.intercept_), X.dtype)
         return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
 
+    def _fitted_problem(self, X, y, sample_weight) -> Problem:
+        """The problem that this fitted model is an answer to, on these rows."""
+        check_is_fitted(self)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=False,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=isinstance(self, RegressorMixin),
+        )
+        known = getattr(self, "classes_", None)
+        if known is not None and not np.isin(y, known).all():
+            stranger = y[~np.isin(y, known)][0]
+            raise ValueError(
+                f"y has the label {str(stranger)!r}, which the model was not fitted to; "
+                f"its classes are {known[:10].tolist()}."
+            )
+        weight = _check_sample_weight(sample_weight, X)
+        C = self.C_ if hasattr(self, "C_") else self.C
+        return replace(self._problem_again(X, y, weight), C=float(C))
+
+    def _fitted_model(self) -> Model:
+        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
+        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
+
     def _fitted_kernel(self) -> Kernel:
         return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
@@ -169,12 +203,15 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
         """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
         if not (self.warm_start and hasattr(self, "_landmark_parameters")):
             return None
+        # Support vectors are no landmarks to begin a reduced problem with.
+        if self.mapping_ is None and self.landmarks_ is not None and self.solver != "exact":
+            return None
         before, now = self._landmark_parameters, self._current_landmark_parameters()
         same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
-        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
-        if not same or W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
+        model = self._fitted_model()
+        if not same or model.W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
             return None
-        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
+        return model
 
     def _check_parameters(self) -> None:
         check_parameters(self)
@@ -335,9 +372,14 @@ class LASNClassifier(ClassifierMixin, _LASN):
         Most Newton iterations.
     random_state : int, RandomState instance or None, default=None
         For choosing landmarks. The same seed gives the same model.
-    solver : {"auto", "newton", "newton-cg"}, default="auto"
+    solver : {"auto", "newton", "newton-cg", "exact"}, default="auto"
         How Newton's equations are solved: by an assembled and factored Hessian, by conjugate
-        gradients, or by the cheaper of the two.
+        gradients, or by the cheaper of the two. ``"exact"`` solves the exact kernel problem,
+        without the Nystroem approximation, until the relative duality gap is ``tol / 10``; its
+        time grows with the square of the number of rows at or within the margin (of all rows for
+        ``loss="log_loss"``). ``n_landmarks`` and ``landmarks`` then say from which approximate
+        model it starts, and ``landmarks_`` are the support vectors, with ``mapping_`` None and
+        ``coef_`` equal to ``dual_coef_``.
     memory_limit : int, str or None, default=None
         Bytes, or text such as ``"2GB"``, that the process should stay under, data included.
         Features that do not fit are computed again when needed. None: half of the machine. For
@@ -378,7 +420,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
         step_length (arrays, one entry a class, for several classes), seconds, precision of the
         products, and rows: how many took part. With many rows, those near the boundary are solved
         first and the last record, if its step_length is 0, only confirms the answer over all of
-        them.
+        them. ``solver="exact"`` has gap and relative_gap, P - D over the rows that took part,
+        instead of gradients; the last of a fit that converged is that of the whole problem.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -469,15 +512,24 @@ class LASNClassifier(ClassifierMixin, _LASN):
                 f"class (of {len(y)} rows), {np.count_nonzero(totals > 0.0)} with a positive "
                 "sample_weight."
             )
-        weight_of_class = _class_weights(self.class_weight, classes, totals)
         self.classes_ = classes
+        return self._encoded(X, labels, sample_weight), y
+
+    def _problem_again(self, X, y, sample_weight) -> Problem:
+        return self._encoded(X, np.searchsorted(self.classes_, y), sample_weight)
+
+    def _encoded(self, X, labels, sample_weight) -> Problem:
+        """The problem of rows whose labels are places in ``classes_``, with C = 1."""
+        classes = self.classes_
+        totals = to_numpy(bincount(labels, sample_weight, len(classes)))
+        weight_of_class = _class_weights(self.class_weight, classes, totals)
         if len(classes) == 2:
             belongs = labels[:, None] == 1
         else:
             belongs = labels[:, None] == like(np.arange(len(classes)), labels)
         targets = 2.0 * wide(belongs) - 1.0
         weight = sample_weight * like(weight_of_class, sample_weight)[labels]
-        return Problem(X, targets, weight, labels, 1.0, CLASSIFIER_LOSSES[self.loss]), y
+        return Problem(X, targets, weight, labels, 1.0, CLASSIFIER_LOSSES[self.loss])
 
     def decision_function(self, X):
         """Scores f(x): positive for ``classes_[1]``, or one column a class.
@@ -621,7 +673,7 @@ class LASNRegressor(RegressorMixin, _LASN):
     tol : float, default=1e-3
     max_iter : int, default=50
     random_state : int, RandomState instance or None, default=None
-    solver : {"auto", "newton", "newton-cg"}, default="auto"
+    solver : {"auto", "newton", "newton-cg", "exact"}, default="auto"
     memory_limit : int, str or None, default=None
     device : {"cpu", "cuda", "cuda:N", "mps", "torch"}, default="cpu"
         ``"cpu"`` is NumPy. The others need torch (``pip install 'lasn[gpu]'``): a GPU, or torch on
@@ -713,9 +765,12 @@ class LASNRegressor(RegressorMixin, _LASN):
     def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
         """What is to be fitted, with C = 1, and the targets as an array."""
         X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
+        return self._problem_again(X, y, sample_weight), y
+
+    def _problem_again(self, X, y, sample_weight) -> Problem:
         targets = wide(y).reshape(len(y), -1)
         loss = SquaredEpsilonInsensitive(float(self.epsilon))
-        return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss), y
+        return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss)
 
     def predict(self, X):
         """Predicted targets.

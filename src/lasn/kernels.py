@@ -78,6 +78,52 @@ class Kernel:
         columns = _CallableColumns if callable(name) else _COLUMNS[name]
         return columns(self, landmarks, np.dtype(dtype))
 
+    @property
+    def is_positive_semidefinite(self) -> bool:
+        """Whether every kernel matrix is; of a function this is taken on trust."""
+        if resolve_kernel_name(self.name) == "polynomial":
+            return self.coef0 >= 0.0 and float(self.degree).is_integer()
+        return resolve_kernel_name(self.name) != "tanh"
+
+    def diagonal(self, X) -> np.ndarray:
+        """k(x, x) of each row, shape (n,), in float64."""
+        name = resolve_kernel_name(self.name)
+        if name in ("rbf", "laplacian"):
+            return np.ones(X.shape[0])
+        if callable(name):
+            blocks = [X[start : start + 64] for start in range(0, X.shape[0], 64)]
+            return np.concatenate([np.diag(self(rows, rows)) for rows in blocks])
+        squares = row_norms_squared(X.astype(np.float64, copy=False))
+        if name == "linear":
+            return squares
+        product = self.gamma * squares + self.coef0
+        return product**self.degree if name == "polynomial" else np.tanh(product)
+
+    def rounding(self, X, landmarks) -> float:
+        """A bound on the error of any float64 value of k(X, L), to first order in the precision.
+
+        An inner product of p terms is off by at most (p + 2) u |x| |l|; what a kernel makes of it
+        stretches that by its slope. A function is trusted to a few units in the last place.
+        """
+        name = resolve_kernel_name(self.name)
+        unit = np.finfo(np.float64).eps
+        if callable(name):
+            largest = max(np.max(np.abs(self.diagonal(rows))) for rows in (X, landmarks))
+            return 16.0 * unit * float(largest)
+        unit *= X.shape[1] + 8.0
+        if name == "laplacian":  # the relative error of |x - l| times its largest t exp(-t)
+            return unit
+        squares = (
+            row_norms_squared(rows.astype(np.float64, copy=False)) for rows in (X, landmarks)
+        )
+        square = max(float(np.max(values)) for values in squares)
+        if name == "rbf":
+            return unit * (1.0 + 4.0 * self.gamma * square)
+        if name == "linear":
+            return unit * square
+        size = self.gamma * square + abs(self.coef0)
+        return unit * (self.degree * size**self.degree if name == "polynomial" else 1.0 + size)
+
 
 def resolve_kernel_name(kernel):
     """The kernel's name as this package writes it; a ``ValueError`` if it has none."""

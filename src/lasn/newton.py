@@ -186,6 +186,20 @@ class NewtonResult:
             record = {name: array[0].item() for name, array in record.items()}
         return record | {"seconds": seconds}
 
+    def warn_unless_converged(self, options: NewtonOptions, dtype) -> None:
+        """Say in one :class:`ConvergenceWarning` what went wrong and what to do about it."""
+        for status, text in _REMEDIES.items():
+            hit = [c for c, reason in enumerate(self.status) if reason is status]
+            if hit:
+                worst = float(np.max(self.relative_gradient[hit]))
+                message = text.format(
+                    max_iter=options.max_iter,
+                    tol=options.tol,
+                    gradient=worst,
+                    dtype=np.dtype(dtype),
+                )
+                warn_caller(message, ConvergenceWarning)
+
 
 def minimize(
     objective: Objective,
@@ -259,18 +273,6 @@ def minimize(
     _leave(result, point, result.relative_gradient[point.columns] <= options.tol, Status.CONVERGED)
     result.assembled = solver.assembled
     return result
-
-
-def warn_unless_converged(result: NewtonResult, options: NewtonOptions, dtype) -> None:
-    """Say in one :class:`ConvergenceWarning` what went wrong and what to do about it."""
-    for status, text in _REMEDIES.items():
-        hit = [c for c, reason in enumerate(result.status) if reason is status]
-        if hit:
-            worst = float(np.max(result.relative_gradient[hit]))
-            message = text.format(
-                max_iter=options.max_iter, tol=options.tol, gradient=worst, dtype=np.dtype(dtype)
-            )
-            warn_caller(message, ConvergenceWarning)
 
 
 def line_search(

@@ -131,7 +131,7 @@ _RULES: dict[str, Rule] = {
     "eigenvalue_cutoff": _either(("auto",), _NOT_NEGATIVE, "a finite number, zero or more"),
     "tol": _POSITIVE,
     "max_iter": _COUNT,
-    "solver": _either(("auto", "newton", "newton-cg")),
+    "solver": _either(("auto", "newton", "newton-cg", "exact")),
     "memory_limit": _memory,
     "device": _device,
     "dtype": _either(("auto", "float32", "float64")),

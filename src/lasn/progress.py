@@ -63,10 +63,13 @@ class ProgressBar(Bar):
         self.draw(share or 0.0, text)
 
     def iteration(self, number: int, record: dict[str, Any]) -> None:
-        relative = float(np.max(record["relative_gradient"]))
+        key, name = "relative_gradient", "|g|/|g0|"
+        if "relative_gap" in record:
+            key, name = "relative_gap", "gap"
+        relative = float(np.max(record[key]))
         share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
         text = (
-            f"Newton {number}  |g|/|g0| {relative:.1e}  active {int(np.max(record['active_rows']))}"
+            f"Newton {number}  {name} {relative:.1e}  active {int(np.max(record['active_rows']))}"
         )
         self.draw(0.2 + 0.8 * float(np.clip(share, 0.0, 1.0)), text)
         if self.verbose > 1 and self.active:

@@ -23,7 +23,7 @@ from lasn.calibration import calibrate
 from lasn.estimators import _LASN, LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
-from lasn.newton import NewtonOptions, warn_unless_converged
+from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters, one_or_several
 from lasn.progress import ProgressBar
 from lasn.search import Evaluation, Fold, Grid, Search
@@ -43,6 +43,12 @@ class _Tuned(_LASN):
             Cs=one_or_several("C", none=True),
             gammas=one_or_several("gamma", none=True),
         )
+        if self.solver == "exact":
+            raise ValueError(
+                'solver="exact" has no landmarks to share among folds. Search with solver="auto", '
+                f"and give best_params_ to {type(self).__name__.removesuffix('CV')}"
+                '(solver="exact").'
+            )
         if self.device != "cpu":
             name = type(self).__name__
             raise ValueError(
@@ -105,7 +111,7 @@ class _Tuned(_LASN):
                 bar.close()
         self._set_fitted(self._attributes(training.model, single), training.newton.history)
         self._set_results(search)
-        warn_unless_converged(training.newton, newton, training.model.dtype)
+        training.newton.warn_unless_converged(newton, training.model.dtype)
         return search
 
     def _folds(self, X, y, groups) -> list[Fold]:

@@ -1,0 +1,478 @@
+"""The exact kernel machine: semismooth Newton over rows, no landmarks in the answer.
+
+f = sum_i alpha_i k^(x_i, .) with k^ = k + 1 minimises P(f) of ``duality.py``. With slopes g_i = C_i
+loss' and curvatures v_i = C_i loss'' at the scores z = K^ alpha, and active rows I = {i : v_i > 0},
+Newton's equations in the space of functions are::
+
+    (K^_II + diag(1 / v_I)) alpha_I = z_I - g_I / v_I,        alpha_i = -g_i elsewhere
+
+for the squared hinge (K^_II + I / (2 C)) alpha_I = y_I and 0 elsewhere. So::
+
+    1  merge rows that are equal and have equal targets: their weights add up
+    2  fit a Nystroem model; its scores say which rows are active, or near it: U
+    3  Newton's method with line search for the rows U alone, from those scores
+    4  the scores of all other rows; stop if the duality gap P - D is small
+    5  add to U the rows outside that are active; go to 3
+
+alpha with the wrong signs set to zero is a dual point, and its gap is a sum over rows, without any
+product: sum_i alpha_i z_i + C_i loss(y_i, z_i) - g(lambda_i), with g of ``duality.py``. Rows
+outside U count with alpha_i = 0, so the gap is that of the whole problem.
+
+The equations are solved by a Cholesky factor where active rows are few, and by conjugate gradients
+otherwise, preconditioned with the Nystroem map: K~_II + diag(1 / v) is inverted by Woodbury's
+identity. Kernel values among U are computed once and kept as far as memory reaches
+(``gram.py``); they have the type ``dtype``, everything else is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
+
+from lasn.caller import warn_caller
+from lasn.directions import conjugate_gradients
+from lasn.duality import DualTerms, ascend, dual_point
+from lasn.factors import factorize
+from lasn.gram import Gram
+from lasn.kernels import Kernel, resolve_kernel_name
+from lasn.memory import working_memory
+from lasn.newton import NewtonOptions, Status, line_search
+from lasn.threads import serial_products
+from lasn.training import Model, Problem, train
+from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
+
+# Up to this many rows, float64 costs nothing that anyone would notice.
+_SMALL = 2048
+# Up to this many active rows a Cholesky factor costs less than conjugate gradients would.
+_DIRECT = 3000
+# Rows whose score is nearer than this to being active are taken into U from the start.
+_MARGIN = 0.05
+# The gap that is asked for, in units of ``tol``.
+_GAP = 0.1
+# How much of the current gap the solution of one linear system may leave.
+_FORCING = 0.03
+_MAX_CG_STEPS = 500
+# Points tried to better a dual point.
+_DUAL_STEPS = 3
+# The relative gap over U at which other rows are looked at for the first time.
+_LOOK_BELOW = 0.01
+_FEWEST_NEW = 1000
+# Where the slope at the full step is more than this part of the first slope, the line is searched.
+_LONG_STEP = 0.01
+# Copying the tiles of active rows pays where those are less than this part of U.
+_WORTH_COPYING = 0.85
+# Landmarks of the preconditioner: one for so many active rows, within limits.
+_ROWS_PER_LANDMARK = 5
+_MAP_SIZES = (200, 1000)
+# Landmarks of the Nystroem model that begins, in units of the root of the number of rows.
+_LANDMARKS = 2.0
+# What a fit to begin with is worth.
+_BEGIN = NewtonOptions(tol=1e-2, max_iter=10)
+
+
+@dataclass
+class ExactResult:
+    """How the gap was closed; every array has one entry a problem."""
+
+    value: np.ndarray
+    relative_gap: np.ndarray
+    status: Status
+    history: list[dict[str, Any]] = field(default_factory=list)
+
+    def warn_unless_converged(self, options: NewtonOptions, dtype) -> None:
+        """Say in one :class:`ConvergenceWarning` what went wrong and what to do about it."""
+        gap, wanted = float(np.max(self.relative_gap)), _GAP * options.tol
+        if self.status is Status.ITERATION_LIMIT:
+            warn_caller(
+                f"The exact solver stopped after max_iter={options.max_iter} iterations at a "
+                f"relative duality gap of {gap:.1e} (wanted: {wanted:.0e}, a tenth of tol). Raise "
+                "max_iter or tol, scale the features, or lower C.",
+                ConvergenceWarning,
+            )
+        elif self.status is Status.ROUNDING:
+            warn_caller(
+                f"The exact solver can make no further progress in {np.dtype(dtype)} arithmetic: "
+                f"the relative duality gap is {gap:.1e} (wanted: {wanted:.0e}, a tenth of tol). "
+                'Raise tol, scale the features, lower C, or set dtype="float64".',
+                ConvergenceWarning,
+            )
+
+
+@dataclass
+class ExactTraining:
+    """A model whose landmarks are its support vectors, and how it was found."""
+
+    model: Model
+    newton: ExactResult
+
+
+@serial_products()  # tiles and blocks of rows have the threads
+def train_exact(
+    problem: Problem,
+    *,
+    kernel: Kernel,
+    n_landmarks,
+    newton: NewtonOptions,
+    rng: np.random.RandomState,
+    dtype="auto",
+    memory_limit=None,
+    start: Model | None = None,
+    on_stage: Callable[[str], None] = lambda name: None,
+    on_iteration: Callable[[Model, dict], bool | None] | None = None,
+    **options,
+):
+    """Fit the exact problem; the arguments are those of :func:`lasn.training.train`.
+
+    ``start`` is any model of the same kernel. ``n_landmarks`` belongs to the Nystroem model that is
+    fitted otherwise, to begin with and to precondition.
+    """
+    begin: Any = partial(
+        train, kernel=kernel, rng=rng, on_stage=on_stage, memory_limit=memory_limit, **options
+    )
+    if resolve_kernel_name(kernel.name) == "linear":  # its features are exact already
+        return begin(
+            problem,
+            n_landmarks=n_landmarks,
+            newton=replace(newton, solver="auto"),
+            dtype=dtype,
+            start=start,
+            on_iteration=on_iteration,
+        )
+    if not kernel.is_positive_semidefinite:
+        raise ValueError(
+            f'solver="exact" needs a positive semidefinite kernel, and kernel={kernel.name!r} with '
+            'these parameters is not. Use solver="auto", which drops the negative part of its '
+            "spectrum, or another kernel."
+        )
+    problem = distinct(problem)
+    if start is None:
+        if n_landmarks == "auto":
+            n_landmarks = min(problem.n_rows, max(100, int(_LANDMARKS * problem.n_rows**0.5)))
+        start = begin(problem, n_landmarks=n_landmarks, newton=_BEGIN).model
+    on_stage("solve")
+    if dtype == "auto":
+        dtype = np.float64 if problem.n_rows <= _SMALL else np.float32
+    solver = _Solver(problem, kernel, start, np.dtype(dtype), memory_limit, rng)
+    result = solver.solve(newton, on_iteration)
+    return ExactTraining(solver.model(), result)
+
+
+def distinct(problem: Problem) -> Problem:
+    """The same problem with equal rows of equal targets merged into one of their summed weight.
+
+    Rows of weight zero are left out. The row that stays is the first.
+    """
+    first: dict[bytes, int] = {}
+    owner = np.empty(problem.n_rows, dtype=int)
+    for row, values in enumerate(_row_bytes(problem.X)):
+        owner[row] = first.setdefault(values + problem.targets[row].tobytes(), row)
+    weight = np.bincount(owner, problem.sample_weight, problem.n_rows)
+    kept = np.flatnonzero(weight > 0.0)
+    if len(kept) == problem.n_rows:
+        return problem
+    return replace(problem.only(kept), X=problem.X[kept], sample_weight=weight[kept])
+
+
+def _row_bytes(X):
+    """For each row something that equal rows have in common, and no others."""
+    if not sp.issparse(X):
+        return (row.tobytes() for row in X)
+    X = sp.csr_matrix(X, copy=True)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    return (X.indices[a:b].tobytes() + b"|" + X.data[a:b].tobytes() for a, b in ends)
+
+
+class _Solver:
+    """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``."""
+
+    def __init__(self, problem: Problem, kernel: Kernel, start: Model, dtype, memory_limit, rng):
+        self.problem, self.kernel, self.dtype = problem, kernel, dtype
+        self.costs = problem.C * problem.sample_weight
+        self.scores = start.scores(problem.X).astype(np.float64)
+        self.features: MapFeatures | None = None
+        self.rng = rng
+        # Tiles, and as much again for copies of the active ones, beside the map: its features, a
+        # copy of them, and matrices of its size.
+        rests = problem.loss.rests(problem.targets, self.scores, _MARGIN).all(axis=1)
+        n_near = int(np.count_nonzero(~rests))
+        room = working_memory(memory_limit) // (8 * dtype.itemsize * max(1, n_near))
+        self.map_size = q = min(_MAP_SIZES[1], n_near // _ROWS_PER_LANDMARK + 1, max(room, 50))
+        reserved = 3 * dtype.itemsize * q * n_near + 8 * 6 * q * q
+        budget = int(0.45 * working_memory(memory_limit, reserved))
+        self.gram = Gram(kernel, problem.X, dtype, budget)
+        self.inside = np.zeros(problem.n_rows, dtype=bool)
+        self.alpha = np.zeros((0, problem.targets.shape[1]))
+        self.z = np.zeros_like(self.alpha)
+        self._take_in(self._active_outside(_MARGIN))
+
+    def _active_outside(self, margin: float) -> np.ndarray:
+        """Positions of the rows outside U that are active, or nearer to it than the margin.
+
+        No more than half of U: scores are rough while rows are missing.
+        """
+        targets = self.problem.targets
+        rests = self.problem.loss.rests(targets, self.scores, margin)
+        rows = np.flatnonzero(~(rests.all(axis=1) | self.inside))
+        most = max(_FEWEST_NEW, len(self.gram.rows) // 2)
+        if len(self.gram.rows) == 0 or len(rows) <= most:
+            return rows
+        losses = self.costs[rows] * self.problem.loss.value(targets, self.scores)[rows].sum(axis=1)
+        return np.sort(rows[np.argsort(-losses, kind="stable")[:most]])
+
+    def _take_in(self, rows: np.ndarray) -> None:
+        self.gram.add(rows)
+        self.inside[rows] = True
+        self.alpha = np.vstack([self.alpha, np.zeros((len(rows), self.alpha.shape[1]))])
+        self.z = np.vstack([self.z, self.scores[rows]])
+        self.y = self.problem.targets[self.gram.rows]
+        self.C = self.costs[self.gram.rows][:, None]
+
+    def model(self) -> Model:
+        """Support vectors alone: rows with a coefficient that is not zero."""
+        support = np.flatnonzero(self.alpha.any(axis=1))
+        order = support[np.argsort(self.gram.rows[support])]
+        W = np.vstack([self.alpha[order], self.alpha.sum(axis=0)])
+        landmarks = self.problem.X[self.gram.rows[order]]
+        return Model(self.kernel, landmarks, None, W, self.dtype)
+
+    def solve(self, options: NewtonOptions, on_iteration) -> ExactResult:
+        wanted, accuracy = _GAP * options.tol, 0.1 * _GAP * options.tol
+        began = perf_counter()
+        history: list[dict[str, Any]] = []
+        status = Status.ITERATION_LIMIT
+        look_below = _LOOK_BELOW
+        while len(history) < options.max_iter and status is Status.ITERATION_LIMIT:
+            t, cg_steps = self._step(options, accuracy, first=not history)
+            value, gap, of_wrong_signs = self._value_and_gap()
+            whole = gap + of_wrong_signs
+            near = bool(np.all(whole <= 2.0 * wanted * value))  # worth a proof
+            outside = np.zeros_like(gap)
+            if near or gap.sum() <= look_below * value.sum():
+                outside = self._look_outside()
+                look_below = 0.1 * float(outside.sum() / value.sum())
+            complete = bool(np.all(outside <= 0.5 * wanted * value))
+            if near and complete:
+                whole = self._proved_gap(wanted - outside / value)
+                accuracy *= 0.3
+            value, gap = value + outside, whole + outside
+            relative = gap / np.maximum(value, np.finfo(float).tiny)
+            record = _record(value, gap, relative, self, t, cg_steps)
+            history.append({**record, "seconds": perf_counter() - began})
+            if on_iteration is not None and on_iteration(self.model(), history[-1]):
+                status = Status.INTERRUPTED
+            elif near and complete and np.all(relative <= wanted):
+                status = Status.CONVERGED
+            elif not complete:
+                self._take_in(self._active_outside(0.0))
+            elif not t.any():
+                status = Status.ROUNDING
+        return ExactResult(value, relative, status, history)
+
+    def _expand(self, z):
+        """Losses, slopes g and curvatures v, with their costs."""
+        return tuple(self.C * part for part in self.problem.loss.expand(self.y, z))
+
+    def _dual_point(self) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
+        """Terms, signs and multipliers of alpha; what has the wrong sign is taken as zero."""
+        terms = [
+            dual_point(self.problem.loss, y, z, self.C[:, 0])[0]
+            for y, z in zip(self.y.T, self.z.T, strict=True)
+        ]
+        signs = np.column_stack([one.signs for one in terms])
+        largest = np.column_stack([one.largest for one in terms])
+        return terms, signs, np.clip(signs * self.alpha, 0.0, largest)
+
+    def _value_and_gap(self, exactly: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """P over the rows U, and two parts of P - D for the dual point of alpha.
+
+        With a the part of alpha that had the wrong sign, P - D is a sum over rows plus
+        a^T K^ a / 2. In the latter the Nystroem map may stand for K^, which makes it a little less.
+        """
+        terms, signs, lam = self._dual_point()
+        losses = self._expand(self.z)[0]
+        value = 0.5 * np.sum(self.alpha * self.z, axis=0) + losses.sum(axis=0)
+        values = np.column_stack([one.value(x) for one, x in zip(terms, lam.T, strict=True)])
+        gap = np.sum(signs * lam * self.z + losses - values, axis=0)
+        wrong = self.alpha - signs * lam
+        if exactly or self.features is None:
+            return value, gap, 0.5 * np.sum(wrong * self._product(wrong), axis=0)
+        F = self.features.of(self.gram)
+        pulled = transposed_product(F, wrong.astype(self.dtype))
+        return value, gap, 0.5 * np.sum(pulled * pulled, axis=0)
+
+    def _proved_gap(self, wanted) -> np.ndarray:
+        """P - D over the rows U, by products with K^ alone; the dual point may be bettered."""
+        value, gap, of_wrong_signs = self._value_and_gap(exactly=True)
+        gap = gap + of_wrong_signs
+        if np.all(gap <= wanted * value):
+            return gap
+        terms, signs, lam = self._dual_point()
+        ascent = ascend(terms, lam, self._product, self._solve_by_nystroem)
+        for _, (point, Ka) in zip(range(_DUAL_STEPS), ascent, strict=False):
+            values = [one.value(x).sum() for one, x in zip(terms, point.T, strict=True)]
+            dual = np.array(values) - 0.5 * np.sum(signs * point * Ka, axis=0)
+            gap = np.minimum(gap, value - dual)
+            if np.all(gap <= wanted * value):
+                break
+        return gap
+
+    def _solve_by_nystroem(self, v, R) -> np.ndarray:
+        """(K~^ + diag(1 / v))^-1 r over the rows with v > 0."""
+        inverse = self._nystroem_inverse(v, np.ones(len(v), dtype=bool))
+        return np.sqrt(v) * inverse(np.sqrt(v) * R, np.arange(R.shape[1]))
+
+    def _look_outside(self) -> np.ndarray:
+        """Score the rows outside U; return what they cost, shape (c,)."""
+        self.scores[self.gram.rows] = self.z
+        rows = np.flatnonzero(~self.inside)
+        self.scores[rows] = self.model().scores(self.problem.X[rows])
+        losses = self.problem.loss.value(self.problem.targets[rows], self.scores[rows])
+        return self.costs[rows] @ losses
+
+    def _product(self, V: np.ndarray) -> np.ndarray:
+        return self.gram.product(V) + V.sum(axis=0)
+
+    def _step(self, options: NewtonOptions, accuracy: float, first: bool):
+        """One Newton step: step lengths and conjugate gradient steps, shapes (c,).
+
+        At the first step z belongs to the model that began, so there is no line to search.
+        """
+        losses, g, v = self._expand(self.z)
+        active = v > 0.0
+        b = np.where(active, self.z - np.divide(g, v, out=np.zeros_like(g), where=active), 0.0)
+        alpha = np.where(active, 0.0, -g)
+        if np.any(alpha):
+            b -= np.where(active, self._product(alpha), 0.0)
+        value = gap = losses.sum(axis=0)
+        if not first:
+            value, gap, _ = self._value_and_gap()
+        target = np.maximum(accuracy * value, _FORCING * np.minimum(gap, value))
+        guess = np.where(active, -g if first else self.alpha, 0.0)
+        solution, cg_steps = self._solve_equations(b, v, guess, target)
+        alpha += solution
+        z = self._product(alpha)
+        t = np.ones(alpha.shape[1])
+        if first:
+            self.alpha, self.z = alpha, z
+        else:
+            line: Any = _Line(self, alpha - self.alpha, z - self.z)
+            options = replace(options, long_step=_LONG_STEP)
+            t, stuck = line_search(line, value, line.slope(0.0 * t)[0], options)
+            t[stuck] = 0.0
+            # A full step has no trace of what was there before, not even rounding.
+            self.alpha = np.where(t == 1.0, alpha, self.alpha + t * line.da)
+            self.z = np.where(t == 1.0, z, self.z + t * line.dz)
+        return t, cg_steps
+
+    def _solve_equations(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
+        """(K^_II + diag(1 / v_I)) x = b_I for each column, x = 0 elsewhere; and the steps taken.
+
+        ``target`` is the gap sum v r^2 / 2 that residuals r may leave. Rows are scaled by the roots
+        of v: (I + v^(1/2) K^ v^(1/2)) u = v^(1/2) b, x = v^(1/2) u, so that it is a norm.
+        """
+        x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
+        root = np.sqrt(v)
+        few = np.count_nonzero(v, axis=0) <= _DIRECT
+        for c in np.flatnonzero(few):
+            rows = np.flatnonzero(v[:, c])
+            scale = root[rows, c]
+            A = self.gram.part(rows)
+            A += 1.0
+            A *= scale[:, None]
+            A *= scale
+            A[np.diag_indices_from(A)] += 1.0
+            x[rows, c] = scale * factorize(A).solve(scale * b[rows, c])
+        many = np.flatnonzero(~few)
+        if len(many) == 0:
+            return x, steps
+        union = v[:, many].any(axis=1)
+        gram = self.gram.only(union) if np.mean(union) < _WORTH_COPYING else self.gram
+        union = union if gram is not self.gram else np.ones_like(union)
+        part = np.ix_(union, many)
+        scale, inverse = root[part], self._nystroem_inverse(v[:, many], union)
+
+        def product(P, columns):
+            V = scale[:, columns] * P
+            return scale[:, columns] * (gram.product(V) + V.sum(axis=0)) + P
+
+        first = np.divide(guess[part], scale, out=np.zeros_like(scale), where=scale > 0.0)
+        R = scale * b[part] - product(first, np.arange(len(many)))
+        size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
+        forcing = np.sqrt(2.0 * target[many]) / size
+        change, steps[many] = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
+        x[part] = scale * (first + change)
+        return x, steps
+
+    def _nystroem_inverse(self, v: np.ndarray, rows: np.ndarray):
+        """(I + v^(1/2) K~^ v^(1/2))^-1 over some rows of U, for ``conjugate_gradients``.
+
+        With A = v^(1/2) [F, 1] it is I - A (I + A^T A)^-1 A^T. The landmarks of F are some of the
+        active rows, the heavy ones first.
+        """
+        if self.features is None:
+            weight = v.sum(axis=1)
+            n_active = np.count_nonzero(weight)
+            size = int(np.clip(n_active / _ROWS_PER_LANDMARK, *_MAP_SIZES))
+            size = min(size, n_active, max(self.map_size, _MAP_SIZES[0]))
+            chosen = self.rng.choice(len(v), size=size, replace=False, p=weight / weight.sum())
+            self.features = MapFeatures(
+                self.kernel, self.problem.X[self.gram.rows[chosen]], self.dtype
+            )
+        F = self.features.of(self.gram)[rows]
+        scale = np.sqrt(v[rows]).astype(self.dtype)
+        factors = [factorize(shifted_square(F, one)) for one in scale.T]
+
+        def apply(R, columns):
+            some = scale[:, columns]
+            pulled = transposed_product(F, some * R.astype(self.dtype))
+            for index, column in enumerate(columns):
+                pulled[:, index] = factors[column].solve(pulled[:, index])
+            return R - some * product_with(F, pulled.astype(self.dtype))
+
+        return apply
+
+
+@dataclass
+class _Line:
+    """P along a direction, for ``newton.line_search``: alpha + t da with scores z + t dz."""
+
+    solver: _Solver
+    da: np.ndarray
+    dz: np.ndarray
+
+    def value(self, t: np.ndarray) -> np.ndarray:
+        alpha, z = self.solver.alpha + t * self.da, self.solver.z + t * self.dz
+        return 0.5 * np.sum(alpha * z, axis=0) + self.solver._expand(z)[0].sum(axis=0)
+
+    def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        z = self.solver.z + t * self.dz
+        _, g, v = self.solver._expand(z)
+        # <alpha + t da, K^ da> = <da, z + t dz>: K^ is symmetric.
+        first = np.sum(self.da * z, axis=0) + np.sum(g * self.dz, axis=0)
+        second = np.sum(self.da * self.dz, axis=0) + np.sum(v * self.dz**2, axis=0)
+        return first, second
+
+
+def _record(value, gap, relative, solver: _Solver, t, cg_steps) -> dict[str, Any]:
+    """A line of the history; scalars for one problem, arrays of shape (c,) for several."""
+    active = np.count_nonzero(solver._expand(solver.z)[2] > 0.0, axis=0)
+    record = {
+        "value": value,
+        "gap": gap,
+        "relative_gap": relative,
+        "active_rows": active,
+        "cg_steps": cg_steps,
+        "step_length": t,
+    }
+    if len(value) == 1:
+        record = {name: array[0].item() for name, array in record.items()}
+    return record | {"rows": len(solver.alpha)}
