@@ -3,10 +3,9 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lasn.estimators import LASNClassifier, LASNRegressor
-from lasn.features import NystroemMap
-
 if TYPE_CHECKING:
+    from lasn.estimators import LASNClassifier, LASNRegressor
+    from lasn.features import NystroemMap
     from lasn.onnx_export import to_onnx
     from lasn.persist import ModelFileError, load, save
     from lasn.selection import LASNClassifierCV, LASNRegressorCV
@@ -25,12 +24,15 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Imported when first asked for, so that those who only fit and predict do not wait for them.
-_MODULES = {"persist", "onnx_export"}
+# Imported when first asked for: nobody waits for what is not used.
+_MODULES = {"datasets", "onnx_export", "persist"}
 _LAZY = {
+    "LASNClassifier": "estimators",
     "LASNClassifierCV": "selection",
+    "LASNRegressor": "estimators",
     "LASNRegressorCV": "selection",
     "ModelFileError": "persist",
+    "NystroemMap": "features",
     "load": "persist",
     "save": "persist",
     "to_onnx": "onnx_export",

@@ -92,6 +92,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             bar.close()
         attributes = self._attributes(training.model, single)
         self._set_fitted(attributes, training.newton.history)
+        self.stage_seconds_ = training.seconds
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         warn_unless_converged(training.newton, newton, training.model.dtype)
@@ -298,6 +299,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
         step_length (arrays, one entry a class, for several classes), seconds, and rows: how many
         took part. With many rows, those near the boundary are solved first and the last record,
         if its step_length is 0, only confirms the answer over all of them.
+    stage_seconds_ : dict
+        Seconds of each stage of the fit: ``"landmarks"``, ``"map"`` and ``"solve"``.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -519,7 +522,7 @@ class LASNRegressor(RegressorMixin, _LASN):
 
     Attributes
     ----------
-    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_ :
+    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_, stage_seconds_ :
         As for :class:`LASNClassifier`.
     coef_ : array of shape (q,) or (n_targets, q)
     dual_coef_ : array of shape (k,) or (n_targets, k)

@@ -7,7 +7,7 @@ Outputs are named after what they equal:
 
 =================  =====================================================================
 label              ``predict`` of a classifier, shape (N,)
-probabilities      ``predict_proba``, shape (N, n_classes), for ``loss="log_loss"`` only
+probabilities      ``predict_proba``, shape (N, n_classes), of classifiers that have it
 scores             ``decision_function``, shape (N,) for two classes, (N, n_classes) for more
 variable           ``predict`` of a regressor, shape (N, n_targets); ``transform`` of a map
 =================  =====================================================================
@@ -23,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from lasn.estimators import LASNClassifier, LASNRegressor
 from lasn.features import NystroemMap
+from lasn.selection import LASNClassifierCV, LASNRegressorCV
 
 _INSTALL = "pip install 'lasn[onnx]'"
 
@@ -35,7 +36,7 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
 
     Parameters
     ----------
-    model : LASNClassifier, LASNRegressor, NystroemMap, or Pipeline that ends in one
+    model : estimator of this package, or Pipeline that ends in one
         A pipeline that begins with a ColumnTransformer fitted on a data frame gets one input a
         column, of shape (N, 1) and under the column's name; text columns take strings, in which
         the empty string stands for a missing one. Any other model gets the input ``X`` of shape
@@ -98,7 +99,7 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
 
 
 def register_converters() -> None:
-    """Teach skl2onnx to convert LASNClassifier, LASNRegressor and NystroemMap.
+    """Teach skl2onnx to convert classifiers, regressors (also the tuned ones) and NystroemMap.
 
     Call it before ``skl2onnx.to_onnx`` or ``skl2onnx.convert_sklearn``. A second call changes
     nothing. ZipMap is not supported: probabilities are an array.
@@ -113,17 +114,19 @@ def register_converters() -> None:
         from skl2onnx import update_registered_converter
     except ImportError as error:
         raise ImportError(f"ONNX export needs onnx and skl2onnx: {_INSTALL}") from error
-    update_registered_converter(
-        LASNClassifier,
-        "LasnLASNClassifier",
-        _classifier_shapes,
-        _convert_classifier,
-        parser=_parse_classifier,
-        options={"zipmap": [False], "nocl": [True, False]},
-    )
-    update_registered_converter(
-        LASNRegressor, "LasnLASNRegressor", _regressor_shapes, _convert_regressor
-    )
+    for classifier in (LASNClassifier, LASNClassifierCV):
+        update_registered_converter(
+            classifier,
+            f"Lasn{classifier.__name__}",
+            _classifier_shapes,
+            _convert_classifier,
+            parser=_parse_classifier,
+            options={"zipmap": [False], "nocl": [True, False]},
+        )
+    for regressor in (LASNRegressor, LASNRegressorCV):
+        update_registered_converter(
+            regressor, f"Lasn{regressor.__name__}", _regressor_shapes, _convert_regressor
+        )
     update_registered_converter(NystroemMap, "LasnNystroemMap", _map_shapes, _convert_map)
 
 
@@ -131,11 +134,10 @@ def _parse_classifier(scope, model, inputs, custom_parsers=None):
     """Declare what the classifier gives: a label, probabilities if it has them, scores."""
     from skl2onnx.common.data_types import Int64TensorType, guess_tensor_type
 
-    operator = scope.declare_local_operator("LasnLASNClassifier", model)
+    operator = scope.declare_local_operator(f"Lasn{type(model).__name__}", model)
     operator.inputs = inputs
-    names = ["probabilities", "scores"] if model.loss == "log_loss" else ["scores"]
     operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
-    for name in names:
+    for name in _score_outputs(model):
         kind = guess_tensor_type(inputs[0].type)
         operator.outputs.append(scope.declare_local_variable(name, kind))
     return operator.outputs
@@ -184,7 +186,7 @@ def _convert_classifier(scope, operator, container) -> None:
     n_classes = len(estimator.classes_)
     for output, what in zip(others, _score_outputs(estimator), strict=False):
         if what == "probabilities":
-            values = onnx_graph.probabilities(graph, scores, n_classes)
+            values = onnx_graph.probabilities(graph, scores, estimator)
         elif n_classes == 2:
             values = graph("Reshape", scores, graph.constant([-1], np.int64))
         else:
@@ -211,7 +213,7 @@ def _convert_map(scope, operator, container) -> None:
 
 def _score_outputs(estimator) -> list[str]:
     """What follows the label; others that embed the classifier take only the first of them."""
-    return ["probabilities", "scores"] if estimator.loss == "log_loss" else ["scores"]
+    return ["probabilities", "scores"] if hasattr(estimator, "predict_proba") else ["scores"]
 
 
 def _begin(scope, operator, container):

@@ -9,8 +9,8 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from lasn.cli.errors import DataError
 from lasn.cli.output import write_chunks
-from lasn.tables.rows import DataError
 
 
 @dataclass

@@ -43,14 +43,8 @@ example:
 """
 
 
-def add_command(commands) -> None:
-    parser = commands.add_parser(
-        "predict",
-        help="predict the rows of a file",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("file", metavar="FILE", help="rows to predict; - is standard input")
     parser.add_argument(

@@ -55,14 +55,8 @@ example:
 """
 
 
-def add_command(commands) -> None:
-    parser = commands.add_parser(
-        "train",
-        help="train a model on a file",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("file", metavar="FILE", help="rows to learn from; - is standard input")
     parser.add_argument(
         "-o", "--output", metavar="MODEL", required=True, help="model file; - is standard output"
@@ -287,6 +281,9 @@ class _Watcher:
 
     def stage(self, name: str) -> None:
         self.feedback.stage(name)
+
+    def candidate(self, number: int, evaluation: Any) -> None:
+        self.feedback.candidate(number, evaluation)
 
     def iteration(self, number: int, record: dict[str, Any], model: Callable[[], Any]) -> None:
         self.feedback.iteration(number, record)
