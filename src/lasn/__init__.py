@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lasn.displays import ConvergenceDisplay, LandmarkCurveDisplay, SpectrumDisplay
     from lasn.estimators import LASNClassifier, LASNRegressor
     from lasn.features import NystroemMap
     from lasn.onnx_export import to_onnx
@@ -11,12 +12,15 @@ if TYPE_CHECKING:
     from lasn.selection import LASNClassifierCV, LASNRegressorCV
 
 __all__ = [
+    "ConvergenceDisplay",
     "LASNClassifier",
     "LASNClassifierCV",
     "LASNRegressor",
     "LASNRegressorCV",
+    "LandmarkCurveDisplay",
     "ModelFileError",
     "NystroemMap",
+    "SpectrumDisplay",
     "__version__",
     "load",
     "save",
@@ -27,12 +31,15 @@ __version__ = "0.1.0"
 # Imported when first asked for: nobody waits for what is not used.
 _MODULES = {"datasets", "onnx_export", "persist"}
 _LAZY = {
+    "ConvergenceDisplay": "displays",
     "LASNClassifier": "estimators",
     "LASNClassifierCV": "selection",
     "LASNRegressor": "estimators",
     "LASNRegressorCV": "selection",
+    "LandmarkCurveDisplay": "displays",
     "ModelFileError": "persist",
     "NystroemMap": "features",
+    "SpectrumDisplay": "displays",
     "load": "persist",
     "save": "persist",
     "to_onnx": "onnx_export",

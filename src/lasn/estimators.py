@@ -422,7 +422,10 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         labels : array of shape (m,)
         """
-        values = self.decision_function(X)
+        return self._labels(self.decision_function(X))
+
+    def _labels(self, values: np.ndarray) -> np.ndarray:
+        """The classes that decision values stand for."""
         if values.ndim == 1:
             return self.classes_[(values > 0.0).astype(int)]
         return self.classes_[values.argmax(axis=1)]
@@ -442,7 +445,11 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         probabilities : array of shape (m, n_classes)
         """
-        return np.exp(self.predict_log_proba(X))
+        return self._probabilities(self.decision_function(X))
+
+    def _probabilities(self, values: np.ndarray) -> np.ndarray:
+        """The probabilities that decision values stand for."""
+        return np.exp(_log_probabilities(values))
 
     @available_if(lambda self: _needs_log_loss(self))
     def predict_log_proba(self, X):
@@ -456,11 +463,15 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         log_probabilities : array of shape (m, n_classes)
         """
-        values = self.decision_function(X)
-        if values.ndim == 1:
-            return -np.logaddexp(0.0, np.column_stack([values, -values]))
-        logs = -np.logaddexp(0.0, -values)
-        return logs - logsumexp(logs, axis=1, keepdims=True)
+        return _log_probabilities(self.decision_function(X))
+
+
+def _log_probabilities(values: np.ndarray) -> np.ndarray:
+    """log sigmoid of the log-odds; of several classes, divided by their sum."""
+    if values.ndim == 1:
+        return -np.logaddexp(0.0, np.column_stack([values, -values]))
+    logs = -np.logaddexp(0.0, -values)
+    return logs - logsumexp(logs, axis=1, keepdims=True)
 
 
 def _needs_log_loss(estimator) -> bool:

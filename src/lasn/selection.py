@@ -414,10 +414,12 @@ device, dtype, verbose, eigenvalue_cutoff :
         -------
         probabilities : array of shape (m, n_classes)
         """
+        return self._probabilities(self.decision_function(X))
+
+    def _probabilities(self, values: np.ndarray) -> np.ndarray:
         if self.loss == "log_loss":
-            return super().predict_proba(X)
-        values = self._scores(X)  # first: it says so if this is not fitted
-        return self._calibration.probabilities(values)
+            return super()._probabilities(values)
+        return self._calibration.probabilities(values.reshape(len(values), -1))
 
     @available_if(lambda self: _has_probabilities(self))
     def predict_log_proba(self, X):

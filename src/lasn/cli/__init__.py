@@ -21,8 +21,10 @@ from lasn.cli.errors import DataError, UsageError
 
 _COMMANDS = {
     "train": "train a model on a file",
+    "tune": "choose C, gamma and the number of landmarks on a file",
     "predict": "predict the rows of a file",
     "info": "show what a model file holds",
+    "report": "write a report on a model and rows as one HTML file",
     "export": "write a model as an ONNX graph",
     "data": "list, fetch, verify and find data sets",
     "demo": "train on bundled data and compare with SVC",

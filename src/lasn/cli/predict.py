@@ -55,7 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=_KINDS,
         default="labels",
         help="labels (of a regression: numbers); decision: f(x), positive for the second class, or "
-        "one column a class; probabilities: of each class, for --loss log_loss; default: labels",
+        "one column a class; probabilities: of each class, for models of lasn tune and of --loss "
+        "log_loss; default: labels",
     )
     parser.add_argument(
         "--output-format", choices=OUTPUT_FORMATS, help="default: by the name of OUT, else lines"
@@ -157,18 +158,17 @@ class _Prediction:
         X, pipeline = rows.X, self.model.pipeline
         if sp.issparse(X) and not self.model.notes.sparse:
             X = X.toarray()
-        compute = {"labels": pipeline.predict}
-        if self.model.is_classifier:
-            compute["decision"] = pipeline.decision_function
-            if self.kind == "probabilities":
-                compute["probabilities"] = pipeline.predict_proba
-        values = compute[self.kind](X)
+        if not self.model.is_classifier:
+            values = pipeline.predict(X)
+            return values, None if self.evaluation is None else (rows.y, values, None)
+        scores, estimator = pipeline.decision_function(X), self.model.estimator
+        values = scores
+        if self.kind != "decision":
+            make = estimator._labels if self.kind == "labels" else estimator._probabilities
+            values = make(scores)
         if self.evaluation is None:
             return values, None
-        labels = values if self.kind == "labels" else pipeline.predict(X)
-        scores = None
-        if self.model.is_classifier:
-            scores = values if self.kind == "decision" else pipeline.decision_function(X)
+        labels = values if self.kind == "labels" else estimator._labels(scores)
         return values, (rows.y, labels, scores)
 
 
@@ -203,8 +203,8 @@ def _target(arguments: argparse.Namespace, model: FileModel, table: Table) -> st
 def _check_kind(model: FileModel, kind: str) -> None:
     if kind != "labels" and not model.is_classifier:
         raise UsageError(f"--output-kind {kind} is for classifiers; this model is a regression.")
-    if kind == "probabilities" and model.estimator.loss != "log_loss":
+    if kind == "probabilities" and not hasattr(model.estimator, "predict_proba"):
         raise UsageError(
-            "--output-kind probabilities needs a model trained with --loss log_loss; this one has "
-            f"{model.estimator.loss}."
+            "--output-kind probabilities needs a model of lasn tune, or one trained with --loss "
+            f"log_loss; this one has {model.estimator.loss}."
         )
