@@ -126,6 +126,24 @@ def landmark_curve(model) -> LandmarkCurve:
     return LandmarkCurve(**arrays, chosen=int(estimator.best_params_["n_landmarks"]))
 
 
+def ranked_candidates(estimator) -> list[dict]:
+    """One record a candidate of a tuned model: the best mean score first."""
+    results, chosen = estimator.cv_results_, estimator.best_index_
+    root = np.sqrt(estimator.n_splits_)
+    ranks = results["rank_test_score"].tolist()
+    order = sorted(range(len(ranks)), key=lambda index: (ranks[index], index != chosen))
+    return [
+        {
+            "chosen": index == chosen,
+            "score": float(results["mean_test_score"][index]),
+            "standard_error": float(results["std_test_score"][index] / root),
+            **results["params"][index],
+            "seconds": float(results["mean_fit_time"][index] * estimator.n_splits_),
+        }
+        for index in order
+    ]
+
+
 def spectrum(model) -> Spectrum:
     """The eigenvalues of the kernel among the landmarks of a fitted model, and the cut.
 

@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from lasn.cli.errors import DataError
+from lasn.cli.errors import DataError, UsageError
 from lasn.cli.feedback import Feedback
 from lasn.cli.models import FileModel, write_model
+from lasn.cli.output import check_output
 from lasn.cli.preparation import TrainingData
 
 # Seconds of a fit that are worth a word before it starts.
 _LONG = 10.0
+
+
+def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
+    """Refuse before the fit what could not be written after it."""
+    outputs = [path for path in (arguments.output, arguments.report, *others) if path is not None]
+    for position, path in enumerate(outputs):
+        check_output(path, arguments.file)
+        if path in outputs[:position]:
+            raise UsageError(f"{path} would be written twice. Give each output a name of its own.")
+
+
+def finish(model: FileModel, data: TrainingData, arguments: argparse.Namespace) -> None:
+    """Write the model, and the report if one was asked for."""
+    write_model(model, arguments.output)
+    if arguments.report is not None:
+        from lasn.cli.report import report_on_training
+
+        report_on_training(arguments.report, model, data)
 
 
 def fit(

@@ -14,7 +14,13 @@ import scipy.sparse as sp
 
 from lasn.cli.errors import UsageError
 from lasn.cli.feedback import Feedback, add_feedback_flags
-from lasn.cli.inputs import add_input_flags, find_column, open_input, prediction_selection
+from lasn.cli.inputs import (
+    add_input_flags,
+    find_column,
+    label_column,
+    open_input,
+    prediction_selection,
+)
 from lasn.cli.models import FileModel, read_model
 from lasn.cli.output import (
     OUTPUT_FORMATS,
@@ -173,7 +179,7 @@ class _Prediction:
 
 
 def _evaluation(model: FileModel, path: str):
-    from lasn.cli.evaluation import ClassEvaluation, NumberEvaluation
+    from lasn.evaluation import ClassEvaluation, NumberEvaluation
 
     if model.is_classifier:
         return ClassEvaluation(model.estimator.classes_, path)
@@ -184,15 +190,11 @@ def _evaluation(model: FileModel, path: str):
 
 def _target(arguments: argparse.Namespace, model: FileModel, table: Table) -> str | None:
     """The column of labels, which --evaluate needs and nothing else reads."""
-    if arguments.target is not None:
-        return find_column(table, arguments.target)
     if not arguments.evaluate:
-        return None
-    if table.own_target is not None:
-        return table.own_target
-    names = [column.name for column in table.columns or []]
-    if model.notes.target in names:
-        return model.notes.target
+        return None if arguments.target is None else find_column(table, arguments.target)
+    target = label_column(arguments.target, model.notes.target, table)
+    if target is not None:
+        return target
     raise DataError(
         table.path,
         "--evaluate needs labels, and there is no column of them.",

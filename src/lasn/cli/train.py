@@ -16,10 +16,9 @@ from lasn.cli.estimator_flags import (
     make_estimator,
 )
 from lasn.cli.feedback import Feedback, add_feedback_flags
-from lasn.cli.fitting import fit, print_summary
+from lasn.cli.fitting import check_outputs, finish, fit, print_summary
 from lasn.cli.inputs import open_input, prediction_selection
-from lasn.cli.models import FileModel, read_model, write_model
-from lasn.cli.output import check_output
+from lasn.cli.models import FileModel, read_model
 from lasn.cli.preparation import (
     FILE_HELP,
     TrainingData,
@@ -73,9 +72,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     given = given_parameters(arguments, estimator_classes())
-    for path in (arguments.output, arguments.checkpoint):
-        if path is not None:
-            check_output(path, arguments.file)
+    check_outputs(arguments, arguments.checkpoint)
     feedback = Feedback(arguments.log, float(given.get("tol", 1e-3)))
     try:
         if arguments.resume is None:
@@ -84,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
             model, data = _resume(arguments, given, feedback)
     finally:
         feedback.close()
-    write_model(model, arguments.output)
+    finish(model, data, arguments)
     print_summary(model, data.why, sys.stderr if arguments.output == "-" else sys.stdout)
     return 0
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 
-import numpy as np
-
 from lasn.cli.estimator_flags import (
     add_estimator_flags,
     given_parameters,
@@ -14,9 +12,7 @@ from lasn.cli.estimator_flags import (
     tuned_classes,
 )
 from lasn.cli.feedback import Feedback, add_feedback_flags
-from lasn.cli.fitting import fit, print_summary
-from lasn.cli.models import write_model
-from lasn.cli.output import check_output
+from lasn.cli.fitting import check_outputs, finish, fit, print_summary
 from lasn.cli.preparation import FILE_HELP, add_training_flags, prepare
 
 _DESCRIPTION = """\
@@ -58,14 +54,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     classes = tuned_classes()
     given = given_parameters(arguments, classes)
-    check_output(arguments.output, arguments.file)
+    check_outputs(arguments)
     feedback = Feedback(arguments.log, float(given.get("tol", 1e-3)))
     try:
         data = prepare(arguments, classes, given, feedback)
         model = fit(make_estimator(classes, data.task, given), data, feedback)
     finally:
         feedback.close()
-    write_model(model, arguments.output)
+    finish(model, data, arguments)
     stream = sys.stderr if arguments.output == "-" else sys.stdout
     print_results(model.estimator, arguments.top, stream)
     print_summary(model, data.why, stream)
@@ -74,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def print_results(estimator, top: int, stream) -> None:
     """The candidates of a search, best first."""
+    from lasn.diagnostics import ranked_candidates
+
     rows = ranked_candidates(estimator)
     shown = rows[:top] if top > 0 else rows
     lines = [
@@ -97,21 +95,3 @@ def print_results(estimator, top: int, stream) -> None:
         print("  ".join(cells).rstrip(), file=stream)
     if len(shown) < len(rows):
         print(f"... and {len(rows) - len(shown)} more (--top 0 shows all)", file=stream)
-
-
-def ranked_candidates(estimator) -> list[dict]:
-    """One record a candidate of a tuned model: the best mean score first."""
-    results, chosen = estimator.cv_results_, estimator.best_index_
-    root = np.sqrt(estimator.n_splits_)
-    ranks = results["rank_test_score"].tolist()
-    order = sorted(range(len(ranks)), key=lambda index: (ranks[index], index != chosen))
-    return [
-        {
-            "chosen": index == chosen,
-            "score": float(results["mean_test_score"][index]),
-            "standard_error": float(results["std_test_score"][index] / root),
-            **results["params"][index],
-            "seconds": float(results["mean_fit_time"][index] * estimator.n_splits_),
-        }
-        for index in order
-    ]
