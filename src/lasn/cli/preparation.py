@@ -136,7 +136,9 @@ def prepare(
     began = perf_counter()
     for _, step in steps:
         X = step.fit_transform(X)
-    notes.seconds = {"reading": seconds, "preprocessing": perf_counter() - began}
+    notes.seconds = {"reading": seconds}
+    if steps:
+        notes.seconds["preprocessing"] = perf_counter() - began
     return TrainingData(X, y, steps, notes, table.path, task, why)
 
 

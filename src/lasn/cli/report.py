@@ -113,7 +113,7 @@ def _write(
     from lasn.report import Subject, render
 
     notes, name = model.notes, os.path.basename(path)
-    what = f" of {notes.target}" if notes.target else ""
+    what = f" of “{notes.target}”" if notes.target else ""
     subject = Subject(
         title=f"{type(model.estimator).__name__}{what} on {name}",
         training=_training_facts(notes),

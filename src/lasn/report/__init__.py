@@ -161,18 +161,13 @@ def _facts(model, estimator, predictions: Predictions, subject: Subject) -> str:
     if hasattr(estimator, "classes_"):
         kind.append(("classes", _listed(estimator.classes_)))
     defaults = type(estimator)().get_params(deep=False)
-    parameters = [
-        (name, f"{_brief(value)}{'' if _same(value, defaults[name]) else ' (set)'}")
-        for name, value in sorted(estimator.get_params(deep=False).items())
-    ]
-    rows = [*subject.rows, ("rows of this report", len(predictions.truth))]
+    given = sorted(estimator.get_params(deep=False).items())
+    rows = [*subject.rows, ("rows", len(predictions.truth))]
+    cards = {"Model": kind, "Training data": subject.training, "Rows of this report": rows}
     return sections.facts(
-        {
-            "Model": kind,
-            "Training data": subject.training,
-            "Rows of this report": rows,
-            "Parameters": parameters,
-        }
+        cards,
+        [(name, _brief(value)) for name, value in given if not _same(value, defaults[name])],
+        [(name, _brief(value)) for name, value in given if _same(value, defaults[name])],
     )
 
 

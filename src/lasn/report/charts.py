@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 WIDTH, HEIGHT = 440, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 58, 14, 14, 44
+_LEFT, _RIGHT, _TOP, _BOTTOM = 70, 14, 14, 44
 _DECADES_APART = 6
 
 
@@ -145,7 +145,7 @@ def linear_ticks(low: float, high: float, whole: bool = False) -> list[float]:
     """
     if high <= low:
         pad = abs(low) * 0.05 or 1.0
-        low, high = (low - 1.0, high + 1.0) if whole else (low - pad, high + pad)
+        low, high = (max(low - 1.0, 0.0), high + 1.0) if whole else (low - pad, high + pad)
     rough = (high - low) / 5
     power = 10.0 ** math.floor(math.log10(rough))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= rough * 0.999)

@@ -39,13 +39,14 @@ a { color: var(--s1); } :focus-visible { outline: 2px solid var(--s1); outline-o
 nav ul { display: flex; flex-wrap: wrap; gap: 4px 16px; padding: 0; margin: 12px 0; }
 nav li { list-style: none; }
 .note { border-left: 4px solid var(--s4); padding: 6px 12px; background: var(--card); }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(130px, 1fr)); gap: 12px;
+.tiles { display: grid; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)); gap: 12px;
   padding: 0; margin: 16px 0; }
 .tiles div { background: var(--card); border: 1px solid var(--line); border-radius: 8px;
   padding: 10px 14px; }
 .tiles dt { color: var(--soft); font-size: 0.85rem; } .tiles dd { margin: 0; font-size: 1.35rem; }
 .grid2 { display: grid; gap: 16px;
-  grid-template-columns: repeat(auto-fit, minmax(min(100%, 380px), 1fr)); align-items: start; }
+  grid-template-columns: repeat(auto-fill, minmax(min(100%, 420px), 1fr)); align-items: start; }
+.wide { grid-column: 1 / -1; }
 figure, .card { margin: 0; background: var(--card); border: 1px solid var(--line);
   border-radius: 8px; padding: 14px 16px; min-width: 0; }
 svg { display: block; width: 100%; height: auto; }
@@ -66,13 +67,13 @@ svg .label { fill: var(--text); }
 .legend span { color: var(--text); }
 .scroll { overflow: auto; max-height: 480px; } .scroll.whole { max-height: none; }
 table { border-collapse: collapse; font-size: 0.9rem; width: 100%; }
-th, td { text-align: left; padding: 4px 12px 4px 0; border-bottom: 1px solid var(--line);
-  vertical-align: top; overflow-wrap: anywhere; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap;
-  padding: 4px 0 4px 12px; }
+th, td { text-align: left; padding: 4px 6px; border-bottom: 1px solid var(--line);
+  vertical-align: top; }
+.entries td, .entries th { overflow-wrap: anywhere; } .entries th { width: 40%; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 thead th { color: var(--soft); font-weight: 600; white-space: nowrap; }
 tbody th { font-weight: 400; color: var(--soft); }
-.matrix { width: auto; } .matrix th, .matrix td { padding: 5px 9px; white-space: nowrap; }
+.matrix { width: auto; } .matrix th, .matrix td { padding: 5px 8px; white-space: nowrap; }
 .matrix td { background: color-mix(in srgb, var(--s1) calc(var(--share) * 55%), transparent); }
 .matrix td.off { background: color-mix(in srgb, var(--s2) calc(var(--share) * 55%), transparent); }
 .time { display: block; height: 12px; min-width: 2px; border-radius: 0 4px 4px 0;
@@ -150,12 +151,19 @@ def table(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> s
     return scrolling(name, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
 
-def entries(name: str, pairs: Sequence[tuple[str, Any]]) -> str:
-    """Names and values, one a line."""
+def entries(name: str, pairs: Sequence[tuple[str, Any]], folded: str = "", rest=()) -> str:
+    """A card of names and values, one a line; ``rest`` is folded away under a name of its own."""
+    more = ""
+    if rest:
+        more = f"<details><summary>{escape(folded)}</summary>{_entry_table(rest)}</details>"
+    return f'<div class="card"><h3>{escape(name)}</h3>{_entry_table(pairs)}{more}</div>'
+
+
+def _entry_table(pairs: Sequence[tuple[str, Any]]) -> str:
     body = "".join(
         f'<tr><th scope="row">{escape(key)}</th>{_cell(value, False)}</tr>' for key, value in pairs
     )
-    return f'<div class="card"><h3>{escape(name)}</h3><table><tbody>{body}</tbody></table></div>'
+    return f'<table class="entries"><tbody>{body}</tbody></table>'
 
 
 def scrolling(name: str, html: str) -> str:

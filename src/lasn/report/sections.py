@@ -15,6 +15,7 @@ from lasn.report.page import bars, entries, figure, matrix, paragraph, table, ti
 
 # More classes than these are hard to see at once.
 _MOST_IN_MATRIX = 30
+_MOST_IN_HALF = 6
 _MOST_CURVES = 8
 _MOST_DOTS = 1500
 _ROWS_SHOWN = 10
@@ -64,7 +65,7 @@ def convergence(found: Convergence) -> str:
 
 def search(candidates: list[dict[str, Any]], curve: LandmarkCurve) -> str:
     """The candidates of a search, best first, and the curve over the number of landmarks."""
-    columns = ("", "score", "standard error", "C", "gamma", "landmarks", "seconds")
+    columns = ("", "score", "±", "C", "gamma", "landmarks", "seconds")
     rows = [
         ("chosen" if one["chosen"] else "", one["score"], one["standard_error"], one["C"],
          one["gamma"], one["n_landmarks"], one["seconds"])
@@ -136,8 +137,9 @@ def accuracy(evaluation: ClassEvaluation, predictions: Predictions, classes: np.
     else:
         confusion = _most_confused(labels, counts)
     roc, recall = measures.curves(predictions, classes)
+    wide = " wide" if len(labels) > _MOST_IN_HALF else ""
     parts = [
-        f'<div class="card" id="confusion"><h3>Confusion matrix</h3>'
+        f'<div class="card{wide}" id="confusion"><h3>Confusion matrix</h3>'
         f"{paragraph('Rows are true classes, columns predicted ones.', 'soft')}{confusion}</div>",
         _margins(predictions, classes),
         _curves("chart-roc", "ROC", "false positive rate", "true positive rate", roc, True),
@@ -221,7 +223,7 @@ def residuals(predictions: Predictions, metrics: dict[str, float]) -> str:
     """R^2 and MAE, predictions against the truth, and the distribution of errors."""
     truth, predicted = predictions.truth, predictions.predicted
     every = slice(None, None, 1 + len(truth) // _MOST_DOTS)
-    note = "" if every.step == 1 else f" Every {every.step}th row is drawn."
+    note = "" if every.step == 1 else f" One row of {every.step} is drawn."
     x, y = truth[every].tolist(), predicted[every].tolist()
     fit = Chart(
         "chart-fit",
@@ -302,7 +304,8 @@ def _row_card(name: str, columns: list[str], rows: list[tuple]) -> str:
     return f'<div class="card"><h3>{name}</h3>{inside}</div>'
 
 
-def facts(cards: dict[str, list[tuple[str, Any]]]) -> str:
-    """Cards of names and values."""
+def facts(cards: dict[str, list[tuple[str, Any]]], parameters: list[tuple], defaults) -> str:
+    """Cards of names and values; parameters that nobody set are folded away."""
     inside = "".join(entries(name, pairs) for name, pairs in cards.items() if pairs)
+    inside += entries("Parameters that were set", parameters, "All other parameters", defaults)
     return f'<div class="grid2">{inside}</div>'
