@@ -15,7 +15,7 @@ variable           ``predict`` of a regressor, shape (N, n_targets); ``transform
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,13 @@ from lasn.selection import LASNClassifierCV, LASNRegressorCV
 _INSTALL = "pip install 'lasn[onnx]'"
 
 
-def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
+def to_onnx(
+    model,
+    *,
+    dtype: str = "float32",
+    target_opset: int | None = None,
+    column_names: Sequence[str] | None = None,
+):
     """Convert a fitted model to an ONNX graph.
 
     Rows may come in float32 or float64; the graph computes in float64 either way, so that data
@@ -37,15 +43,18 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
     Parameters
     ----------
     model : estimator of this package, or Pipeline that ends in one
-        A pipeline that begins with a ColumnTransformer fitted on a data frame gets one input a
-        column, of shape (N, 1) and under the column's name; text columns take strings, in which
-        the empty string stands for a missing one. Any other model gets the input ``X`` of shape
-        (N, n_features).
+        A pipeline that begins with a ColumnTransformer that was fitted on a data frame, or to
+        columns of text, gets one input a column, of shape (N, 1) and under the column's name; text
+        columns take strings, in which the empty string stands for a missing one. Any other model
+        gets the input ``X`` of shape (N, n_features).
     dtype : {"float32", "float64"}, default="float32"
         Of the inputs that are numbers, and of the outputs but the label. Rows are those of
         ``predict`` in float64 after rounding to this.
     target_opset : int, optional
         Of the ONNX operators; the latest that skl2onnx knows by default.
+    column_names : sequence of str, optional
+        Names of the inputs where there is one a column and the model does not know its name;
+        x0, x1, ... by default.
 
     Returns
     -------
@@ -83,7 +92,7 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
         converted = convert_sklearn(
             model,
             name=type(model).__name__,
-            initial_types=list(_inputs(model)),
+            initial_types=list(_inputs(model, column_names)),
             target_opset=target_opset,
             custom_conversion_functions=CONVERTERS,
             custom_shape_calculators=SHAPE_CALCULATORS,
@@ -246,21 +255,22 @@ def _float_type(operator):
     return DoubleTensorType if _is_double(operator) else FloatTensorType
 
 
-def _inputs(model) -> Iterator[tuple[str, Any]]:
-    """Names and types of the inputs: the columns of a frame one by one, else all as X."""
+def _inputs(model, column_names: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    """Names and types of the inputs: columns one by one where they have names or text, else X."""
     from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
     first = model.steps[0][1] if hasattr(model, "steps") else model
-    if not (hasattr(first, "transformers_") and hasattr(first, "feature_names_in_")):
+    text = set(_text_columns(first)) if hasattr(first, "transformers_") else set()
+    if not (text or (hasattr(first, "transformers_") and hasattr(first, "feature_names_in_"))):
         yield "X", DoubleTensorType([None, first.n_features_in_])
         return
-    text = set(_text_columns(first))
-    for name in first.feature_names_in_:
-        yield str(name), (StringTensorType if name in text else DoubleTensorType)([None, 1])
+    unknown = column_names or [f"x{position}" for position in range(first.n_features_in_)]
+    for position, name in enumerate(getattr(first, "feature_names_in_", unknown)):
+        yield str(name), (StringTensorType if position in text else DoubleTensorType)([None, 1])
 
 
-def _text_columns(columns) -> Iterator[str]:
-    """Columns whose first transformer was fitted to text."""
+def _text_columns(columns) -> Iterator[int]:
+    """Positions of the columns whose first transformer was fitted to text."""
     positions = columns._transformer_to_input_indices
     for name, transformer, _ in columns.transformers_:
         first = transformer.steps[0][1] if hasattr(transformer, "steps") else transformer
@@ -272,7 +282,7 @@ def _text_columns(columns) -> Iterator[str]:
             continue
         for position, kind in zip(positions[name], kinds, strict=True):
             if kind in "OU":
-                yield columns.feature_names_in_[position]
+                yield position
 
 
 def _drop_unused_inputs(graph) -> None:

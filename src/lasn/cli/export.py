@@ -11,9 +11,10 @@ from lasn.cli.output import check_output, write_chunks
 _DESCRIPTION = """\
 Write a model as an ONNX graph, for onnxruntime and other software.
 
-The graph's inputs are X, shape (rows, features), or one input a column for models that were
-trained on named columns of several kinds. Its outputs are label and scores (and probabilities,
-where the model has them) for a classifier, variable for a regressor. It computes in float64.
+The graph's input is X, shape (rows, features), or, for models that were trained on columns of text
+among others, one input a column under its name, shape (rows, 1). Its outputs are label and scores
+(and probabilities, where the model has them) for a classifier, variable for a regressor. It
+computes in float64.
 """
 _EPILOG = """\
 example:
@@ -42,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments.onnx, arguments.model)
     model = read_model(arguments.model)
     try:
-        graph = to_onnx(model.pipeline, dtype=arguments.dtype)
+        graph = to_onnx(model.pipeline, dtype=arguments.dtype, column_names=model.notes.features)
     except ImportError as error:
         raise UsageError(f"{error}.") from error
     except ValueError as error:
