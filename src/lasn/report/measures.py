@@ -119,7 +119,8 @@ def reliability(predictions: Predictions, classes: np.ndarray) -> list[dict[str,
     """For rows with probabilities of about the same size: how often they come true.
 
     The probability is that of the second of two classes, or of the predicted one of several.
-    One record a bin: its mean ``probability``, the ``share`` that came true, and its ``rows``.
+    One record a bin: its mean ``probability``, the ``share`` that came true, the ``standard_error``
+    of that, and its ``rows``.
     """
     assert predictions.probabilities is not None
     if len(classes) == 2:
@@ -129,14 +130,18 @@ def reliability(predictions: Predictions, classes: np.ndarray) -> list[dict[str,
         stated = predictions.probabilities.max(axis=1)
         hits = predictions.truth == predictions.predicted
     bins = np.minimum((stated * _BINS).astype(int), _BINS - 1)
-    return [
-        {
-            "probability": float(stated[bins == one].mean()),
-            "share": float(hits[bins == one].mean()),
-            "rows": int(np.count_nonzero(bins == one)),
-        }
-        for one in np.unique(bins)
-    ]
+    return [_reliability_of(stated[bins == one], hits[bins == one]) for one in np.unique(bins)]
+
+
+def _reliability_of(stated: np.ndarray, hits: np.ndarray) -> dict[str, float]:
+    # One hit and one miss more, so that few rows that agree do not look certain.
+    smooth = (hits.sum() + 1.0) / (len(hits) + 2.0)
+    return {
+        "probability": float(stated.mean()),
+        "share": float(hits.mean()),
+        "standard_error": float(np.sqrt(smooth * (1.0 - smooth) / (len(hits) + 2.0))),
+        "rows": len(hits),
+    }
 
 
 def log_loss_and_brier(predictions: Predictions, classes: np.ndarray) -> dict[str, float]:

@@ -18,6 +18,7 @@ _MOST_IN_MATRIX = 30
 _MOST_IN_HALF = 6
 _MOST_CURVES = 8
 _MOST_DOTS = 1500
+_MOST_ON_LINE = 60
 _ROWS_SHOWN = 10
 _CANDIDATES_SHOWN = 30
 _ZERO_TO_ONE = (0.0, 1.0)
@@ -103,7 +104,9 @@ def spectrum(found: Spectrum) -> str:
         if found.is_shift
         else f"is the cut: {found.n_features} of {len(values)} directions are kept"
     )
-    marks: list[Any] = [Dots(order[values > 0.0].tolist(), values[values > 0.0].tolist())]
+    positive = values > 0.0
+    few = np.count_nonzero(positive) <= _MOST_ON_LINE
+    marks: list[Any] = [Line(order[positive].tolist(), values[positive].tolist(), dots=bool(few))]
     if found.cut > 0.0:
         marks.append(Rule(y=found.cut, text="shift" if found.is_shift else "cut"))
     chart = Chart(
@@ -205,16 +208,20 @@ def calibration(predictions: Predictions, classes: np.ndarray) -> str:
     bins = measures.reliability(predictions, classes)
     metrics = measures.log_loss_and_brier(predictions, classes)
     of = f"“{classes[1]}”" if len(classes) == 2 else "the predicted class"
+    stated, shares = ([one[key] for one in bins] for key in ("probability", "share"))
+    low = [max(one["share"] - one["standard_error"], 0.0) for one in bins]
+    high = [min(one["share"] + one["standard_error"], 1.0) for one in bins]
     chart = Chart(
         "chart-calibration",
         "Calibration",
-        f"Probability of {of}, and how often it was right; on the dashed line they agree.",
+        f"Probability of {of}, and how often it was right, with its standard error; on the dashed "
+        "line they agree.",
         Axis("probability", limits=_ZERO_TO_ONE),
         Axis("share that came true", limits=_ZERO_TO_ONE),
-        [Rule(), Line([one["probability"] for one in bins], [one["share"] for one in bins])],
+        [Rule(), Whiskers(stated, low, high), Line(stated, shares)],
     )
-    rows = [(one["probability"], one["share"], one["rows"]) for one in bins]
-    columns = ("probability", "share that came true", "rows")
+    rows = [(one["probability"], one["share"], one["standard_error"], one["rows"]) for one in bins]
+    columns = ("probability", "share that came true", "standard error", "rows")
     numbers = tiles([(name, f"{value:.4f}") for name, value in metrics.items()])
     return numbers + f'<div class="grid2">{figure(chart, columns, rows)}</div>'
 
