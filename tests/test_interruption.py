@@ -90,6 +90,17 @@ def test_other_rows_are_refused(tmp_path, rows, capsys):
     assert "not the rows" in capsys.readouterr().err
 
 
+def test_an_interrupted_search_writes_nothing(tmp_path, rows, monkeypatch, capsys):
+    def interrupted(self, number, evaluation):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("lasn.cli.feedback.Feedback.candidate", interrupted)
+    words = ["tune", rows, "--target", "label", "--n-landmarks", "20", "-o", str(tmp_path / "m")]
+    assert main(words) == 130
+    assert capsys.readouterr().err == "lasn: interrupted; no model was written.\n"
+    assert os.listdir(tmp_path) == []
+
+
 def long_fit(folder, *flags):
     """Start a fit that takes a while, with a checkpoint; wait for its first iterate."""
     data = folder / "long.npz"

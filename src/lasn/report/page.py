@@ -32,7 +32,7 @@ body { margin: 0; background: var(--paper); color: var(--text);
 header h1 { font-size: 1.6rem; line-height: 1.25; margin: 28px 0 4px; overflow-wrap: anywhere; }
 h2 { font-size: 1.2rem; margin: 40px 0 8px; padding-top: 8px; border-top: 1px solid var(--line); }
 h3 { font-size: 1rem; margin: 0; }
-p { margin: 4px 0 12px; max-width: 72ch; } .soft, figcaption p, td.soft { color: var(--soft); }
+p { margin: 4px 0 12px; max-width: 72ch; } .soft, figcaption p { color: var(--soft); }
 figcaption p { font-size: 0.9rem; margin: 2px 0 8px; }
 a { color: var(--s1); } :focus-visible { outline: 2px solid var(--s1); outline-offset: 2px; }
 .skip { position: absolute; left: -999px; } .skip:focus { left: 8px; top: 8px; }
@@ -65,9 +65,9 @@ svg .label { fill: var(--text); }
 .legend li::before { content: ""; display: inline-block; width: 14px; height: 3px;
   margin-right: 6px; vertical-align: middle; background: currentColor; }
 .legend span { color: var(--text); }
-.scroll { overflow: auto; max-height: 480px; } .scroll.whole { max-height: none; }
+.scroll { overflow: auto; max-height: 480px; }
 table { border-collapse: collapse; font-size: 0.9rem; width: 100%; }
-th, td { text-align: left; padding: 4px 6px; border-bottom: 1px solid var(--line);
+th, td { text-align: left; padding: 4px 5px; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 .entries td, .entries th { overflow-wrap: anywhere; } .entries th { width: 40%; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
@@ -79,6 +79,8 @@ tbody th { font-weight: 400; color: var(--soft); }
 .time { display: block; height: 12px; min-width: 2px; border-radius: 0 4px 4px 0;
   background: var(--s1); margin-top: 5px; } .time-cell { width: 55%; }
 details { margin-top: 8px; } summary { cursor: pointer; font-size: 0.9rem; color: var(--s1); }
+@media (max-width: 480px) { .wrap { padding: 0 12px 32px; } table { font-size: 0.82rem; }
+  th, td { padding: 4px 3px; } svg text { font-size: 15px; } }
 footer { margin-top: 48px; color: var(--soft); font-size: 0.85rem; }
 """
 
