@@ -20,9 +20,7 @@ STYLE = """
 @media print { :root { color-scheme: light;
   --paper: #ffffff; --card: #ffffff; --text: #000000; --soft: #444444; --line: #cccccc;
   --s1: #2a78d6; --s2: #d9581f; --s3: #148f63; --s4: #b27a00; --s5: #c94f80; --s6: #4a3aa7;
-  --s7: #4f7d12; --s8: #d03b3b; }
-  nav, .skip { display: none; } section, figure, tr { break-inside: avoid; }
-  details::details-content { content-visibility: visible; block-size: auto; } }
+  --s7: #4f7d12; --s8: #d03b3b; } }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; }
 @media (prefers-reduced-motion: reduce) { html { scroll-behavior: auto; } }
@@ -82,6 +80,10 @@ details { margin-top: 8px; } summary { cursor: pointer; font-size: 0.9rem; color
 @media (max-width: 480px) { .wrap { padding: 0 12px 32px; } table { font-size: 0.82rem; }
   th, td { padding: 4px 3px; } svg text { font-size: 15px; } }
 footer { margin-top: 48px; color: var(--soft); font-size: 0.85rem; }
+@media print { nav, .skip, details:not([open]) { display: none; } table { font-size: 0.7rem; }
+  .wrap { max-width: none; padding: 0; } th, td { padding: 3px; }
+  .scroll { max-height: none; overflow: visible; } .grid2 { grid-template-columns: 1fr 1fr; }
+  figure, .card, tr { break-inside: avoid; } h2, h3 { break-after: avoid; } }
 """
 
 
