@@ -6,7 +6,9 @@ import re
 import sys
 
 import numpy as np
+import onnxruntime
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -24,7 +26,7 @@ from sklearn.metrics import (
 import lasn as package
 from lasn import LASNClassifier
 from lasn.cli import main
-from lasn.cli.estimator_flags import estimator_classes, parameter_docs
+from lasn.cli.estimator_flags import estimator_classes, parameter_docs, tuned_classes
 from lasn.cli.models import read_model
 
 
@@ -34,39 +36,80 @@ def call(*arguments):
 
 
 def test_the_whole_story(tmp_path):
-    training = write_csv(tmp_path / "train.csv", MIXED_HEADER, mixed_rows(400))
-    rows = mixed_rows(150, seed=1)
+    """Read, tune, train, look, report, predict, export; the same answers everywhere."""
+    training = write_csv(tmp_path / "train.csv", MIXED_HEADER, mixed_rows(300))
+    rows = mixed_rows(100, seed=1)
     new = write_csv(tmp_path / "new.csv", MIXED_HEADER, rows)
-    model, out = tmp_path / "model.lasn", tmp_path / "predictions.csv"
+    tuned, model = tmp_path / "tuned.lasn", tmp_path / "model.lasn"
+    columns = ["--target", "label", "--scale", "standard", "--random-state", "0"]
+
+    said, _ = lasn(
+        "tune", training, *columns, "--Cs", "1,10", "--gammas", "variance,1", "--n-landmarks",
+        "40", "--cv", "3", "-o", tuned,
+    )  # fmt: skip
+    lines = [line.split() for line in said.splitlines()]
+    assert lines[0] == ["score", "+-", "C", "gamma", "landmarks", "seconds"]
+    assert lines[1][0] == "*"
+    scores = [float(line[-6]) for line in lines[1:5]]
+    assert scores == sorted(scores, reverse=True)
+    best = {"C": lines[1][3], "gamma": lines[1][4]}
 
     said, log = lasn(
-        "train", training, "--target", "label", "--scale", "standard", "--n-landmarks", "60",
-        "--C", "5", "--random-state", "0", "-o", model, "--log",
+        "train", training, *columns, "--C", best["C"], "--n-landmarks", "60", "-o", model,
+        "--report", tmp_path / "train.html", "--log",
     )  # fmt: skip
     assert "LASNClassifier (the target is text)" in said
-    assert "400 rows, 4 columns, 6 features, 60 landmarks" in said
-    assert "reading: 400 rows" in log
+    assert "300 rows, 4 columns, 6 features, 60 landmarks" in said
+    assert "reading: 300 rows" in log
     assert "Newton 1," in log
+    assert "Measured on the rows that the model was trained on" in read(tmp_path / "train.html")
 
-    said, _ = lasn("info", model)
-    assert re.search(r"--n-landmarks +60\n", said)
-    assert re.search(r"data features +a, b, c, colour\n", said)
-    assert json.loads(lasn("info", model, "--json")[0])["summary"]["classes"] == ["no", "yes"]
+    summary = json.loads(lasn("info", tuned, "--json")[0])["summary"]
+    assert summary["classes"] == ["no", "yes"]
+    assert f"{summary['best_params']['gamma']:.4g}" == best["gamma"]
 
-    lasn("predict", model, new, "-o", out)
-    decision, _ = lasn("predict", model, new, "--output-kind", "decision")
-    metrics, _ = lasn("predict", model, new, "--evaluate")
+    lasn("report", tuned, new, "-o", tmp_path / "new.html")
+    report = read(tmp_path / "new.html")
+    assert "Measured on other rows" in report
 
-    pipeline = package.load(model)
+    out = tmp_path / "predictions.csv"
+    lasn("predict", tuned, new, "-o", out)
+    probabilities, metrics = lasn(
+        "predict", tuned, new, "--output-kind", "probabilities", "--evaluate", "-o", "-"
+    )
+    lasn("export", tuned, "--onnx", tmp_path / "tuned.onnx", "--dtype", "float64")
+
+    pipeline = package.load(tuned)
     X = np.array([row[:4] for row in rows], dtype=object)
     labels = np.array([row[4] for row in rows])
     lines = out.read_text().splitlines()
     assert lines[0] == "prediction"
     assert_array_equal(lines[1:], pipeline.predict(X))
-    assert_allclose(np.loadtxt(io.StringIO(decision)), pipeline.decision_function(X), atol=1e-12)
+    spelled = np.loadtxt(io.StringIO(probabilities))
+    assert_allclose(spelled, pipeline.predict_proba(X), atol=1e-12)
     accuracy = np.mean(pipeline.predict(X) == labels)
     assert f"accuracy {accuracy:.6g}\n" in metrics
     assert accuracy > 0.9
+    assert f"{100 * accuracy:.2f} %" in report
+
+    session = onnxruntime.InferenceSession(tmp_path / "tuned.onnx")
+    sent = {name: X[:, [j]].astype(float) for j, name in enumerate("abc")}
+    names = ["label", "probabilities", "scores"]
+    found = session.run(names, {**sent, "colour": X[:, [3]].astype(str)})
+    assert_array_equal(found[0], lines[1:])
+    assert_allclose(found[1], spelled, atol=1e-4)
+    assert_allclose(found[2], pipeline.decision_function(X), atol=1e-4)
+
+
+def read(path):
+    return path.read_text(encoding="utf-8")
+
+
+def test_information_for_people(iris, capsys):
+    assert call("info", iris / "model.lasn") == 0
+    said = capsys.readouterr().out
+    assert re.search(r"--n-landmarks +40\n", said)
+    assert re.search(r"data features +sl, sw, pl, pw\n", said)
 
 
 def test_preprocessing_is_scikit_learns_own(tmp_path):
@@ -139,8 +182,8 @@ def test_standard_input_and_output(iris):
     text = (iris / "iris.csv").read_bytes()
     model = iris / "model.lasn"
     out, _ = lasn("predict", model, "-", "--format", "csv", stdin=text)
-    from_file, _ = lasn("predict", model, iris / "iris.csv", "-o", "-")
-    assert out == from_file
+    assert call("predict", model, iris / "iris.csv", "-o", iris / "lines") == 0
+    assert out == (iris / "lines").read_text()
     assert len(out.splitlines()) == 150
     parquet = (iris / "iris.parquet").read_bytes()
     assert lasn("predict", model, "-", "--format", "parquet", stdin=parquet)[0] == out
@@ -255,22 +298,75 @@ def test_class_weights_and_words_reach_the_estimator(tmp_path):
     assert parameters["memory_limit"] == "1GB"
 
 
-def test_every_parameter_is_a_flag_with_the_docstrings_text():
-    help_text = " ".join(lasn("train", "--help")[0].split())
-    for estimator in estimator_classes().values():
+def manual(command, capsys):
+    """What a command says of itself."""
+    with pytest.raises(SystemExit) as ended:
+        call(command, "--help")
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "classes"), [("train", estimator_classes()), ("tune", tuned_classes())]
+)
+def test_every_parameter_is_a_flag_with_the_docstrings_text(capsys, command, classes):
+    help_text = " ".join(manual(command, capsys).split())
+    for estimator in classes.values():
         docs = parameter_docs(estimator)
         assert set(docs) == set(estimator().get_params())
         for name in set(docs) - {"warm_start", "verbose"}:
-            assert f"--{name.replace('_', '-')} VALUE" in help_text
-    for _, text in parameter_docs(LASNClassifier).values():
+            assert f"--{name.replace('_', '-')} " in help_text
+    for _, text in parameter_docs(classes["classify"]).values():
         if "progress bar" not in text and "last fit" not in text:
-            assert text.replace("``", "")[:40] in help_text
+            assert text.replace(":class:", "").replace("`", "")[:40] in help_text
 
 
-@pytest.mark.parametrize("command", ["train", "predict", "info"])
-def test_help_is_a_manual(command):
-    said, _ = lasn(command, "--help")
-    assert f"example:\n  lasn {command}" in said
+@pytest.mark.parametrize("command", ["train", "tune", "predict", "report", "info", "export"])
+def test_help_is_a_manual(command, capsys):
+    assert f"example:\n  lasn {command}" in manual(command, capsys)
+
+
+def test_a_tuned_regression_and_its_report(tmp_path, capsys):
+    X, y = load_diabetes(return_X_y=True)
+    np.savez(tmp_path / "rows.npz", X=X, y=y / 100 + 0.001)
+    assert call(
+        "tune", tmp_path / "rows.npz", "--scale", "standard", "--n-landmarks", "20,40", "--Cs", 1,
+        "--gammas", "variance", "--one-standard-error", "--random-state", 0, "--top", 1,
+        "--scoring", "neg_mean_absolute_error", "-o", tmp_path / "m", "--report", tmp_path / "r",
+    ) == 0  # fmt: skip
+    said = capsys.readouterr().out
+    assert "... and 1 more (--top 0 shows all)" in said
+    assert "LASNRegressorCV (the target holds numbers with fractions)" in said
+    model = package.load(tmp_path / "m")[-1]
+    assert model.one_standard_error is True
+    assert model.n_landmarks == [20, 40]
+    assert model.best_score_ < 0.0
+    report = read(tmp_path / "r")
+    for chart in ("chart-landmarks", "chart-fit", "chart-residuals", "chart-spectrum"):
+        assert f'id="{chart}"' in report
+    assert call("report", tmp_path / "m", tmp_path / "rows.npz", "-o", tmp_path / "again") == 0
+    assert "trained on: expect less on new ones" in read(tmp_path / "again")
+
+
+def test_a_search_tells_a_log_and_a_terminal_how_far_it_is(tmp_path, binary, monkeypatch):
+    X, y = binary
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    words = ["tune", tmp_path / "rows.npz", "--Cs", "1,10", "--gammas", 0.1, "--n-landmarks", 10]
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert call(*words, "-o", tmp_path / "m") == 0
+    assert re.search(r"\[[#.]+\] .* 2 tried  k 10  gamma 0.1  C 10  score 0", terminal.getvalue())
+    log = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", log)
+    assert call(*words, "--log", "-o", tmp_path / "m") == 0
+    assert "lasn: search: candidate 2, k 10, gamma 0.1, C 10: score 0" in log.getvalue()
+
+
+class Terminal(io.StringIO):
+    """A stream that says that a person is watching."""
+
+    def isatty(self):
+        return True
 
 
 def test_version():
@@ -283,10 +379,6 @@ def test_silence_where_nobody_watches(iris, capfd):
 
 
 def test_a_bar_in_a_terminal(iris, monkeypatch):
-    class Terminal(io.StringIO):
-        def isatty(self):
-            return True
-
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     call("predict", iris / "model.lasn", iris / "iris.csv", "-o", iris / "watched")

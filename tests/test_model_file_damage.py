@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import lasn
-from lasn import LASNClassifier, LASNRegressor, ModelFileError
+from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, ModelFileError
 from lasn.persist import describe, file_chunks, read_model
 from lasn.safetensors import read_header, read_tensor, write_chunks
 
@@ -48,6 +48,13 @@ def mixed_model():
     return make_pipeline(columns, LASNRegressor(4, random_state=random_state)).fit(X, X)
 
 
+def tuned_model():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(40, 3))
+    model = LASNClassifierCV([1.0, 2.0], [0.5], 4, cv=2, calibration="isotonic", random_state=0)
+    return model.fit(X, X[:, 0] > 0.0)
+
+
 def damaged(data, rng):
     """The file after one of the accidents that happen to files."""
     accident = rng.randint(7)
@@ -67,10 +74,10 @@ def damaged(data, rng):
     return data[:at] + rng.bytes(rng.randint(1, 16)) + data[at:]
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-def test_damaged_files_load_the_same_model_or_say_so(sparse):
-    data = to_bytes(small_model(sparse))
-    rng = np.random.RandomState(int(sparse))
+@pytest.mark.parametrize("kind", ["dense", "sparse", "tuned"])
+def test_damaged_files_load_the_same_model_or_say_so(kind):
+    data = to_bytes(tuned_model() if kind == "tuned" else small_model(kind == "sparse"))
+    rng = np.random.RandomState(len(kind))
     survived = 0
     for _ in range(N_DAMAGED // 2):
         mutated = damaged(data, rng)

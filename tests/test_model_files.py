@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from contextlib import nullcontext
+from dataclasses import is_dataclass
 
 import joblib
 import numpy as np
@@ -28,7 +29,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
 
 import lasn
-from lasn import LASNClassifier, LASNRegressor, ModelFileError, NystroemMap
+from lasn import (
+    LASNClassifier,
+    LASNClassifierCV,
+    LASNRegressor,
+    LASNRegressorCV,
+    ModelFileError,
+    NystroemMap,
+)
 from lasn.kernels import KERNEL_NAMES
 from lasn.persist import describe, file_chunks, fingerprint, read_model
 
@@ -63,7 +71,7 @@ def assert_same_value(found, expected):
         assert len(found) == len(expected)
         for one, other in zip(found, expected, strict=True):
             assert_same_value(one, other)
-    elif hasattr(expected, "get_params"):
+    elif hasattr(expected, "get_params") or is_dataclass(expected):
         assert_same_value(vars(found), vars(expected))
     elif isinstance(expected, np.random.RandomState):
         assert_same_value(found.get_state(), expected.get_state())
@@ -107,6 +115,48 @@ def test_feature_maps_are_the_same_after_loading(binary, path, kernel):
     assert_same_value(loaded, model)
     np.testing.assert_array_equal(loaded.transform(X), model.transform(X))
     assert list(loaded.get_feature_names_out()) == list(model.get_feature_names_out())
+
+
+@pytest.mark.parametrize("calibration", ["sigmoid", "isotonic", None])
+@pytest.mark.parametrize("data", ["binary", "three_classes"])
+def test_tuned_classifiers_are_the_same_after_loading(request, path, data, calibration):
+    X, y = request.getfixturevalue(data)
+    model = LASNClassifierCV(
+        [1.0, 10.0], np.array([0.05, 0.5]), [10, 20], calibration=calibration, random_state=0
+    ).fit(X, y)
+    loaded = through_a_file(model, path)
+    assert_same_value(loaded, model)
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
+    assert hasattr(loaded, "predict_proba") == (calibration is not None)
+    if calibration is not None:
+        np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert describe(path)["summary"]["best_params"] == model.best_params_
+
+
+def test_tuned_regressors_are_the_same_after_loading(regression, path):
+    X, y = regression
+    model = LASNRegressorCV([1.0], ["variance", 0.1], 20, random_state=0).fit(X, y)
+    loaded = through_a_file(model, path)
+    assert_same_value(loaded, model)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        (lambda model: object.__setattr__(model._calibration, "slope", -1.0), "slope"),
+        (lambda model: model.cv_results_.update(mean_test_score=np.zeros(1)), "cv_results_"),
+        (lambda model: setattr(model, "best_index_", 99), "best_index_"),
+        (lambda model: delattr(model, "_calibration"), "probabilities"),
+        (lambda model: model.landmark_curve_[0].pop("score"), "landmark_curve_"),
+    ],
+)
+def test_a_search_that_makes_no_sense_is_not_saved(binary, path, damage, said):
+    model = LASNClassifierCV([1.0, 10.0], [0.1], 10, random_state=0).fit(*binary)
+    damage(model)
+    with pytest.raises(ModelFileError, match=said):
+        lasn.save(model, path)
+    assert not path.exists()
 
 
 LABELS = {
@@ -472,9 +522,13 @@ def test_paths_that_cannot_be_written_or_read(binary, tmp_path):
     assert os.listdir(tmp_path) == []
 
 
-def test_pickle_joblib_and_skops_keep_working(three_classes, tmp_path):
+@pytest.mark.parametrize(
+    "estimator",
+    [LASNClassifier(20, random_state=0), LASNClassifierCV([1.0], [0.1], 20, random_state=0)],
+)
+def test_pickle_joblib_and_skops_keep_working(three_classes, tmp_path, estimator):
     X, y = three_classes
-    model = make_pipeline(StandardScaler(), LASNClassifier(20, random_state=0)).fit(X, y)
+    model = make_pipeline(StandardScaler(), estimator).fit(X, y)
     expected = model.decision_function(X)
     joblib.dump(model, tmp_path / "model.joblib")
     skops.io.dump(model, tmp_path / "model.skops")

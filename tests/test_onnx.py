@@ -19,7 +19,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, OneHotEncoder, StandardScaler
 
 import lasn
-from lasn import LASNClassifier, LASNRegressor, NystroemMap, onnx_graph
+from lasn import (
+    LASNClassifier,
+    LASNClassifierCV,
+    LASNRegressor,
+    LASNRegressorCV,
+    NystroemMap,
+    onnx_graph,
+)
+from lasn.calibration import IsotonicCalibration
 from lasn.cli import main
 from lasn.kernels import KERNEL_NAMES
 from lasn.onnx_export import register_converters
@@ -62,6 +70,35 @@ def test_classifiers(request, kernel, data, loss, dtype):
     outputs = run(lasn.to_onnx(model, dtype=dtype), rows)
     assert outputs["scores"].dtype == dtype
     assert_same_classifier(outputs, model, rows)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"calibration": "sigmoid"}, {"calibration": "isotonic"}, {"calibration": None},
+     {"loss": "log_loss"}],
+)  # fmt: skip
+@pytest.mark.parametrize("data", ["binary", "three_classes"])
+def test_tuned_classifiers(request, data, options):
+    X, y = request.getfixturevalue(data)
+    model = LASNClassifierCV([1.0], [0.05], 20, random_state=0, **options).fit(X, y)
+    assert_same_classifier(run(lasn.to_onnx(model, dtype="float64"), X), model, X)
+
+
+def test_isotonic_probabilities_of_scores_beyond_the_corners(three_classes):
+    X, y = three_classes
+    model = LASNClassifierCV([1.0], [0.05], 20, calibration="isotonic", random_state=0).fit(X, y)
+    model._calibration = IsotonicCalibration(np.array([-0.1, 0.1]), np.array([0.2, 0.7]))
+    assert np.ptp(model.decision_function(X)) > 1.0
+    assert_same_classifier(run(lasn.to_onnx(model, dtype="float64"), X), model, X)
+    model._calibration = IsotonicCalibration(np.array([0.1]), np.array([0.4]))
+    assert_same_classifier(run(lasn.to_onnx(model, dtype="float64"), X), model, X)
+
+
+def test_tuned_regressors(regression):
+    X, y = regression
+    model = LASNRegressorCV([1.0], [0.1], 20, random_state=0).fit(X, y)
+    outputs = run(lasn.to_onnx(model, dtype="float64"), X)
+    assert_close(outputs["variable"][:, 0], model.predict(X))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -327,7 +364,7 @@ def test_the_command_writes_a_graph(three_classes, tmp_path, capsys):
 def test_the_command_reports_problems_in_one_line(tmp_path, capsys):
     (tmp_path / "broken.lasn").write_bytes(b"not a model")
     target = str(tmp_path / "model.onnx")
-    for name, reason in (("absent.lasn", "No such file"), ("broken.lasn", "cannot be read")):
+    for name, reason in (("absent.lasn", "no such model file"), ("broken.lasn", "cannot be read")):
         assert main(["export", str(tmp_path / name), "--onnx", target]) == 1
         out, err = capsys.readouterr()
         assert out == ""

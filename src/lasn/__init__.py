@@ -3,22 +3,25 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from lasn.estimators import LASNClassifier, LASNRegressor
-from lasn.features import NystroemMap
-
 if TYPE_CHECKING:
     from lasn.certificate import certify
+    from lasn.displays import ConvergenceDisplay, LandmarkCurveDisplay, SpectrumDisplay
+    from lasn.estimators import LASNClassifier, LASNRegressor
+    from lasn.features import NystroemMap
     from lasn.onnx_export import to_onnx
     from lasn.persist import ModelFileError, load, save
     from lasn.selection import LASNClassifierCV, LASNRegressorCV
 
 __all__ = [
+    "ConvergenceDisplay",
     "LASNClassifier",
     "LASNClassifierCV",
     "LASNRegressor",
     "LASNRegressorCV",
+    "LandmarkCurveDisplay",
     "ModelFileError",
     "NystroemMap",
+    "SpectrumDisplay",
     "__version__",
     "certify",
     "load",
@@ -27,12 +30,18 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-# Imported when first asked for, so that those who only fit and predict do not wait for them.
-_MODULES = {"persist", "onnx_export"}
+# Imported when first asked for: nobody waits for what is not used.
+_MODULES = {"datasets", "onnx_export", "persist"}
 _LAZY = {
+    "ConvergenceDisplay": "displays",
+    "LASNClassifier": "estimators",
     "LASNClassifierCV": "selection",
+    "LASNRegressor": "estimators",
     "LASNRegressorCV": "selection",
+    "LandmarkCurveDisplay": "displays",
     "ModelFileError": "persist",
+    "NystroemMap": "features",
+    "SpectrumDisplay": "displays",
     "certify": "certificate",
     "load": "persist",
     "save": "persist",

@@ -22,7 +22,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.isotonic import IsotonicRegression
 
 # Keeps order, and sums above zero, where g is flat.
-_TILT = 1e-6
+TILT = 1e-6
 _LOG_SLOPES = (np.log(1e-4), np.log(1e4))
 
 
@@ -61,9 +61,9 @@ class IsotonicCalibration:
     def probabilities(self, scores):
         g = np.interp(scores, self.scores, self.values)
         if scores.shape[1] == 1:
-            positive = np.where(scores > 0.0, np.maximum(g, 0.5 + _TILT), np.minimum(g, 0.5))[:, 0]
+            positive = np.where(scores > 0.0, np.maximum(g, 0.5 + TILT), np.minimum(g, 0.5))[:, 0]
             return np.column_stack([1.0 - positive, positive])
-        tilted = g + _TILT * (1.0 + expit(scores))
+        tilted = g + TILT * (1.0 + expit(scores))
         return tilted / tilted.sum(axis=1, keepdims=True)
 
 

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from lasn.search import Evaluation
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks
@@ -27,10 +30,13 @@ except ImportError:
 
 
 class Observer(Protocol):
-    """Hears of the stages of a fit and of each Newton iteration."""
+    """Hears of the stages of a fit, of each Newton iteration and of each candidate of a search."""
 
     def stage(self, name: str) -> None:
-        """A stage begins: landmarks, map or solve."""
+        """A stage begins: landmarks, map or solve; before them, search."""
+
+    def candidate(self, number: int, evaluation: Evaluation) -> None:
+        """A search has evaluated so many candidates, this one last."""
 
     def iteration(self, number: int, record: dict[str, Any], model: Callable[[], Any]) -> None:
         """An iteration is done. ``model()`` is the estimator as if the fit had ended with it."""

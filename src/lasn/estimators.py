@@ -122,6 +122,7 @@ class _LASN(CallbackSupportMixin, BaseEstimator):
             bar.close()
         attributes = self._attributes(training.model, single)
         self._set_fitted(attributes, training.newton.history)
+        self.stage_seconds_ = training.seconds
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         training.newton.warn_unless_converged(newton, training.model.dtype)
@@ -422,6 +423,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
         first and the last record, if its step_length is 0, only confirms the answer over all of
         them. ``solver="exact"`` has gap and relative_gap, P - D over the rows that took part,
         instead of gradients; the last of a fit that converged is that of the whole problem.
+    stage_seconds_ : dict
+        Seconds of each stage of the fit: ``"landmarks"``, ``"map"`` and ``"solve"``.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -565,6 +568,12 @@ class LASNClassifier(ClassifierMixin, _LASN):
             return give_back(like(self.classes_, positions, self.classes_.dtype)[positions], X)
         return give_back(self.classes_[to_numpy(positions)], X)
 
+    def _labels(self, values: np.ndarray) -> np.ndarray:
+        """The classes that decision values stand for."""
+        if values.ndim == 1:
+            return self.classes_[(values > 0.0).astype(int)]
+        return self.classes_[values.argmax(axis=1)]
+
     @available_if(lambda self: _needs_log_loss(self))
     def predict_proba(self, X):
         """Class probabilities, for ``loss="log_loss"``.
@@ -580,8 +589,12 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         probabilities : array of shape (m, n_classes)
         """
-        logs = self._log_probabilities(X)
-        return give_back(namespace(logs).exp(logs), X)
+        return give_back(self._probabilities(self._decisions(X)), X)
+
+    def _probabilities(self, values):
+        """The probabilities that decision values stand for."""
+        logs = _log_probabilities(values)
+        return namespace(logs).exp(logs)
 
     @available_if(lambda self: _needs_log_loss(self))
     def predict_log_proba(self, X):
@@ -595,16 +608,7 @@ class LASNClassifier(ClassifierMixin, _LASN):
         -------
         log_probabilities : array of shape (m, n_classes)
         """
-        return give_back(self._log_probabilities(X), X)
-
-    def _log_probabilities(self, X):
-        values = self._decisions(X)
-        if values.ndim == 1:
-            return -softplus(namespace(values).stack([values, -values], axis=1))
-        logs = -softplus(-values)
-        xp = namespace(logs)
-        largest = logs[xp.arange(len(logs)), logs.argmax(axis=1)][:, None]
-        return logs - largest - xp.log(xp.exp(logs - largest).sum(axis=1)[:, None])
+        return give_back(_log_probabilities(self._decisions(X)), X)
 
     def score(self, X, y, sample_weight=None):
         """Accuracy of ``predict``.
@@ -623,6 +627,16 @@ class LASNClassifier(ClassifierMixin, _LASN):
 
         predicted = as_numpy(self.predict(X))
         return accuracy_score(as_numpy(y), predicted, sample_weight=as_numpy(sample_weight))
+
+
+def _log_probabilities(values):
+    """log sigmoid of the log-odds; of several classes, divided by their sum."""
+    xp = namespace(values)
+    if values.ndim == 1:
+        return -softplus(xp.stack([values, -values], axis=1))
+    logs = -softplus(-values)
+    largest = logs[xp.arange(len(logs)), logs.argmax(axis=1)][:, None]
+    return logs - largest - xp.log(xp.exp(logs - largest).sum(axis=1)[:, None])
 
 
 def _needs_log_loss(estimator) -> bool:
@@ -686,7 +700,7 @@ class LASNRegressor(RegressorMixin, _LASN):
 
     Attributes
     ----------
-    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_ :
+    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_, stage_seconds_ :
         As for :class:`LASNClassifier`.
     coef_ : array of shape (q,) or (n_targets, q)
     dual_coef_ : array of shape (k,) or (n_targets, k)

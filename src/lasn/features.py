@@ -65,15 +65,13 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
     >>> M.shape, np.allclose(K @ M @ M.T @ K, K)
     ((2, 1), True)
     """
-    if cutoff == "auto" and dtype == np.float32 and len(K_ll) >= _CHOLESKY_FROM:
-        largest = float(abs(K_ll).sum(axis=0).max())  # bounds the largest eigenvalue
+    if _may_be_shifted(len(K_ll), cutoff, dtype):
         try:
-            return _by_cholesky(K_ll, _CHOLESKY_SHIFT * largest, dtype)
+            return _by_cholesky(K_ll, _shift(K_ll), dtype)
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
     values, vectors = eigh(to_numpy(K_ll), check_finite=False)
-    if cutoff == "auto":
-        cutoff = _SMALLEST_EIGENVALUE[np.dtype(dtype)] * max(values[-1], 0.0)
+    cutoff = _resolve_cutoff(cutoff, values[-1], dtype)
     kept = values > cutoff
     if not kept.any():
         raise ValueError(
@@ -95,6 +93,33 @@ def _by_cholesky(K_ll: Any, shift: float, dtype) -> Any:
     factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
     inverse, _ = lapack.dtrtri(factor, lower=1)
     return np.ascontiguousarray(inverse.T, dtype=dtype)
+
+
+def eigenvalue_cut(
+    K_ll: np.ndarray, largest: float, *, cutoff, dtype, whole: bool
+) -> tuple[float, bool]:
+    """What :func:`mapping_matrix` cuts, or adds to the diagonal; and whether it is the latter.
+
+    ``largest`` is the largest eigenvalue of K_ll; ``whole``: no direction was dropped.
+    """
+    if whole and _may_be_shifted(len(K_ll), cutoff, dtype):
+        return _shift(K_ll), True
+    return _resolve_cutoff(cutoff, largest, dtype), False
+
+
+def _may_be_shifted(k: int, cutoff, dtype) -> bool:
+    return cutoff == "auto" and dtype == np.float32 and k >= _CHOLESKY_FROM
+
+
+def _shift(K_ll: Any) -> float:
+    largest = abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
+    return _CHOLESKY_SHIFT * float(largest)
+
+
+def _resolve_cutoff(cutoff, largest: float, dtype) -> float:
+    if cutoff == "auto":
+        return _SMALLEST_EIGENVALUE[np.dtype(dtype)] * max(float(largest), 0.0)
+    return float(cutoff)
 
 
 def exact_map(kernel: Kernel, X_train, X_test) -> tuple[np.ndarray, np.ndarray]:
@@ -206,7 +231,7 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
         groups = None if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
         self.gamma_ = resolve_gamma(self.gamma, X)
-        kernel = self._kernel()
+        kernel = self._fitted_kernel()
         if isinstance(self.landmarks, str):
             self.landmarks_ = choose_landmarks(
                 self.landmarks,
@@ -237,9 +262,9 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._kernel().against(self.landmarks_, X.dtype).times(X, self.mapping_)
+        return self._fitted_kernel().against(self.landmarks_, X.dtype).times(X, self.mapping_)
 
-    def _kernel(self) -> Kernel:
+    def _fitted_kernel(self) -> Kernel:
         return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
     def __sklearn_tags__(self):

@@ -7,7 +7,7 @@ Outputs are named after what they equal:
 
 =================  =====================================================================
 label              ``predict`` of a classifier, shape (N,)
-probabilities      ``predict_proba``, shape (N, n_classes), for ``loss="log_loss"`` only
+probabilities      ``predict_proba``, shape (N, n_classes), of classifiers that have it
 scores             ``decision_function``, shape (N,) for two classes, (N, n_classes) for more
 variable           ``predict`` of a regressor, shape (N, n_targets); ``transform`` of a map
 =================  =====================================================================
@@ -15,7 +15,7 @@ variable           ``predict`` of a regressor, shape (N, n_targets); ``transform
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,18 @@ from sklearn.utils.validation import check_is_fitted
 
 from lasn.estimators import LASNClassifier, LASNRegressor
 from lasn.features import NystroemMap
+from lasn.selection import LASNClassifierCV, LASNRegressorCV
 
 _INSTALL = "pip install 'lasn[onnx]'"
 
 
-def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
+def to_onnx(
+    model,
+    *,
+    dtype: str = "float32",
+    target_opset: int | None = None,
+    column_names: Sequence[str] | None = None,
+):
     """Convert a fitted model to an ONNX graph.
 
     Rows may come in float32 or float64; the graph computes in float64 either way, so that data
@@ -35,16 +42,19 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
 
     Parameters
     ----------
-    model : LASNClassifier, LASNRegressor, NystroemMap, or Pipeline that ends in one
-        A pipeline that begins with a ColumnTransformer fitted on a data frame gets one input a
-        column, of shape (N, 1) and under the column's name; text columns take strings, in which
-        the empty string stands for a missing one. Any other model gets the input ``X`` of shape
-        (N, n_features).
+    model : estimator of this package, or Pipeline that ends in one
+        A pipeline that begins with a ColumnTransformer that was fitted on a data frame, or to
+        columns of text, gets one input a column, of shape (N, 1) and under the column's name; text
+        columns take strings, in which the empty string stands for a missing one. Any other model
+        gets the input ``X`` of shape (N, n_features).
     dtype : {"float32", "float64"}, default="float32"
         Of the inputs that are numbers, and of the outputs but the label. Rows are those of
         ``predict`` in float64 after rounding to this.
     target_opset : int, optional
         Of the ONNX operators; the latest that skl2onnx knows by default.
+    column_names : sequence of str, optional
+        Names of the inputs where there is one a column and the model does not know its name;
+        x0, x1, ... by default.
 
     Returns
     -------
@@ -82,7 +92,7 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
         converted = convert_sklearn(
             model,
             name=type(model).__name__,
-            initial_types=list(_inputs(model)),
+            initial_types=list(_inputs(model, column_names)),
             target_opset=target_opset,
             custom_conversion_functions=CONVERTERS,
             custom_shape_calculators=SHAPE_CALCULATORS,
@@ -98,7 +108,7 @@ def to_onnx(model, *, dtype: str = "float32", target_opset: int | None = None):
 
 
 def register_converters() -> None:
-    """Teach skl2onnx to convert LASNClassifier, LASNRegressor and NystroemMap.
+    """Teach skl2onnx to convert classifiers, regressors (also the tuned ones) and NystroemMap.
 
     Call it before ``skl2onnx.to_onnx`` or ``skl2onnx.convert_sklearn``. A second call changes
     nothing. ZipMap is not supported: probabilities are an array.
@@ -113,17 +123,19 @@ def register_converters() -> None:
         from skl2onnx import update_registered_converter
     except ImportError as error:
         raise ImportError(f"ONNX export needs onnx and skl2onnx: {_INSTALL}") from error
-    update_registered_converter(
-        LASNClassifier,
-        "LasnLASNClassifier",
-        _classifier_shapes,
-        _convert_classifier,
-        parser=_parse_classifier,
-        options={"zipmap": [False], "nocl": [True, False]},
-    )
-    update_registered_converter(
-        LASNRegressor, "LasnLASNRegressor", _regressor_shapes, _convert_regressor
-    )
+    for classifier in (LASNClassifier, LASNClassifierCV):
+        update_registered_converter(
+            classifier,
+            f"Lasn{classifier.__name__}",
+            _classifier_shapes,
+            _convert_classifier,
+            parser=_parse_classifier,
+            options={"zipmap": [False], "nocl": [True, False]},
+        )
+    for regressor in (LASNRegressor, LASNRegressorCV):
+        update_registered_converter(
+            regressor, f"Lasn{regressor.__name__}", _regressor_shapes, _convert_regressor
+        )
     update_registered_converter(NystroemMap, "LasnNystroemMap", _map_shapes, _convert_map)
 
 
@@ -131,11 +143,10 @@ def _parse_classifier(scope, model, inputs, custom_parsers=None):
     """Declare what the classifier gives: a label, probabilities if it has them, scores."""
     from skl2onnx.common.data_types import Int64TensorType, guess_tensor_type
 
-    operator = scope.declare_local_operator("LasnLASNClassifier", model)
+    operator = scope.declare_local_operator(f"Lasn{type(model).__name__}", model)
     operator.inputs = inputs
-    names = ["probabilities", "scores"] if model.loss == "log_loss" else ["scores"]
     operator.outputs.append(scope.declare_local_variable("label", Int64TensorType()))
-    for name in names:
+    for name in _score_outputs(model):
         kind = guess_tensor_type(inputs[0].type)
         operator.outputs.append(scope.declare_local_variable(name, kind))
     return operator.outputs
@@ -184,7 +195,7 @@ def _convert_classifier(scope, operator, container) -> None:
     n_classes = len(estimator.classes_)
     for output, what in zip(others, _score_outputs(estimator), strict=False):
         if what == "probabilities":
-            values = onnx_graph.probabilities(graph, scores, n_classes)
+            values = onnx_graph.probabilities(graph, scores, estimator)
         elif n_classes == 2:
             values = graph("Reshape", scores, graph.constant([-1], np.int64))
         else:
@@ -211,7 +222,7 @@ def _convert_map(scope, operator, container) -> None:
 
 def _score_outputs(estimator) -> list[str]:
     """What follows the label; others that embed the classifier take only the first of them."""
-    return ["probabilities", "scores"] if estimator.loss == "log_loss" else ["scores"]
+    return ["probabilities", "scores"] if hasattr(estimator, "predict_proba") else ["scores"]
 
 
 def _begin(scope, operator, container):
@@ -244,21 +255,22 @@ def _float_type(operator):
     return DoubleTensorType if _is_double(operator) else FloatTensorType
 
 
-def _inputs(model) -> Iterator[tuple[str, Any]]:
-    """Names and types of the inputs: the columns of a frame one by one, else all as X."""
+def _inputs(model, column_names: Sequence[str] | None) -> Iterator[tuple[str, Any]]:
+    """Names and types of the inputs: columns one by one where they have names or text, else X."""
     from skl2onnx.common.data_types import DoubleTensorType, StringTensorType
 
     first = model.steps[0][1] if hasattr(model, "steps") else model
-    if not (hasattr(first, "transformers_") and hasattr(first, "feature_names_in_")):
+    text = set(_text_columns(first)) if hasattr(first, "transformers_") else set()
+    if not (text or (hasattr(first, "transformers_") and hasattr(first, "feature_names_in_"))):
         yield "X", DoubleTensorType([None, first.n_features_in_])
         return
-    text = set(_text_columns(first))
-    for name in first.feature_names_in_:
-        yield str(name), (StringTensorType if name in text else DoubleTensorType)([None, 1])
+    unknown = column_names or [f"x{position}" for position in range(first.n_features_in_)]
+    for position, name in enumerate(getattr(first, "feature_names_in_", unknown)):
+        yield str(name), (StringTensorType if position in text else DoubleTensorType)([None, 1])
 
 
-def _text_columns(columns) -> Iterator[str]:
-    """Columns whose first transformer was fitted to text."""
+def _text_columns(columns) -> Iterator[int]:
+    """Positions of the columns whose first transformer was fitted to text."""
     positions = columns._transformer_to_input_indices
     for name, transformer, _ in columns.transformers_:
         first = transformer.steps[0][1] if hasattr(transformer, "steps") else transformer
@@ -270,7 +282,7 @@ def _text_columns(columns) -> Iterator[str]:
             continue
         for position, kind in zip(positions[name], kinds, strict=True):
             if kind in "OU":
-                yield columns.feature_names_in_[position]
+                yield position
 
 
 def _drop_unused_inputs(graph) -> None:

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 from onnx import TensorProto, helper, numpy_helper
 
+from lasn.calibration import TILT, SigmoidCalibration
 from lasn.kernels import resolve_kernel_name
 
 # Landmarks are dense in a graph, and a serialised graph must stay under 2 GB.
@@ -100,15 +101,27 @@ def labels(graph: Graph, scores: str, classes: np.ndarray, output: str) -> None:
     graph("Gather", known, chosen, output=output)
 
 
-def probabilities(graph: Graph, scores: str, n_classes: int) -> str:
-    """Class probabilities from log-odds, shape (N, n_classes).
+def probabilities(graph: Graph, scores: str, estimator: Any) -> str:
+    """Class probabilities, shape (N, n_classes), of a classifier that has them."""
+    two = len(estimator.classes_) == 2
+    if estimator.loss == "log_loss":
+        return _two_from_log_odds(graph, scores) if two else _several_from_log_odds(graph, scores)
+    calibration = estimator._calibration
+    if isinstance(calibration, SigmoidCalibration):
+        scaled = graph("Mul", scores, graph.constant([calibration.slope]))
+        return _two_from_log_odds(graph, scaled) if two else graph("Softmax", scaled, axis=1)
+    g = _interpolated(graph, scores, calibration)
+    return _two_from_steps(graph, scores, g) if two else _several_from_steps(graph, scores, g)
 
-    Several classes: softmax over log sigmoid(z), which is sigmoid(z) divided by its sum. Two are
-    the softmax over (-z/2, z/2).
-    """
-    if n_classes == 2:
-        halves = graph("MatMul", scores, graph.constant([[-0.5, 0.5]]))
-        return graph("Softmax", halves, axis=1)
+
+def _two_from_log_odds(graph: Graph, scores: str) -> str:
+    """Softmax over (-z/2, z/2)."""
+    halves = graph("MatMul", scores, graph.constant([[-0.5, 0.5]]))
+    return graph("Softmax", halves, axis=1)
+
+
+def _several_from_log_odds(graph: Graph, scores: str) -> str:
+    """Softmax over log sigmoid(z), which is sigmoid(z) divided by its sum."""
     size = graph("Exp", graph("Neg", graph("Abs", scores)))
     log_sigmoid = graph(
         "Sub",
@@ -116,6 +129,39 @@ def probabilities(graph: Graph, scores: str, n_classes: int) -> str:
         graph("Log", graph("Add", size, graph.constant([1.0]))),
     )
     return graph("Softmax", log_sigmoid, axis=1)
+
+
+def _interpolated(graph: Graph, scores: str, calibration: Any) -> str:
+    """g(z), linear between corners (s_j, v_j): v_0 + sum_j (v_j+1 - v_j) clip((z - s_j) / h_j).
+
+    Clipped to [0, 1], with h_j = s_j+1 - s_j: N x c x (corners - 1) values at its widest.
+    """
+    corners, values = calibration.scores, calibration.values
+    if len(corners) == 1:
+        return graph("Add", graph("Mul", scores, graph.constant([0.0])), graph.constant(values))
+    each = graph("Unsqueeze", scores, graph.constant([-1], np.int64))
+    way = graph("Sub", each, graph.constant(corners[:-1]))
+    way = graph("Div", way, graph.constant(np.diff(corners)))
+    way = graph("Max", graph("Min", way, graph.constant([1.0])), graph.constant([0.0]))
+    rises = graph("MatMul", way, graph.constant(np.diff(values)))
+    return graph("Add", rises, graph.constant(values[:1]))
+
+
+def _two_from_steps(graph: Graph, scores: str, g: str) -> str:
+    """(1 - p, p), where p is g(z) kept on z's side of 1/2."""
+    half = graph.constant([0.5])
+    above = graph("Max", g, graph.constant([0.5 + TILT]))
+    positive = graph("Greater", scores, graph.constant([0.0]))
+    chosen = graph("Where", positive, above, graph("Min", g, half))
+    return graph("Concat", graph("Sub", graph.constant([1.0]), chosen), chosen, axis=1)
+
+
+def _several_from_steps(graph: Graph, scores: str, g: str) -> str:
+    """g(z), tilted to keep the scores' order, divided by its sum."""
+    order = graph("Add", graph("Sigmoid", scores), graph.constant([1.0]))
+    tilted = graph("Add", g, graph("Mul", order, graph.constant([TILT])))
+    total = graph("ReduceSum", tilted, graph.constant([1], np.int64), keepdims=1)
+    return graph("Div", tilted, total)
 
 
 def label_kind(classes: np.ndarray) -> type:

@@ -129,8 +129,9 @@ def describe(path: str | os.PathLike) -> dict[str, Any]:
     description : dict
         ``format_version``; ``versions`` of the packages that wrote it; ``summary``: estimator,
         steps, parameters and, as far as the model has them, classes, n_features, feature_names,
-        n_landmarks, gamma, n_iter, relative_gradient, seconds; ``metadata`` as given to
-        :func:`save`; ``arrays``: dtype and shape by name; ``bytes``, the file's size.
+        n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient, seconds;
+        ``metadata`` as given to :func:`save`; ``arrays``: dtype and shape by name; ``bytes``, the
+        file's size.
     """
     with open(path, "rb") as stream, _errors_name(os.fspath(path)):
         header = read_header(stream)
@@ -310,6 +311,8 @@ def _summary(model) -> dict[str, Any]:
         ("n_landmarks", last, "n_landmarks_"),
         ("gamma", last, "gamma_"),
         ("n_iter", last, "n_iter_"),
+        ("best_params", last, "best_params_"),
+        ("best_score", last, "best_score_"),
     ):
         if hasattr(source, attribute):
             value = getattr(source, attribute)

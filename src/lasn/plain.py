@@ -11,6 +11,7 @@ dict                                     {"dict": [[key, value], ...]}
 array of numbers or of bools             {"array": name, "order": "C" | "F"}
 array of text                            {"text": [...], "shape": [...]}
 array of objects                         {"objects": [...], "shape": [...]}
+masked array of numbers                  {"masked": name, "mask": name}
 CSR or CSC matrix or array               {"sparse": type, "shape": [n, p], "data": name,
                                          "indices": name, "indptr": name}
 list of records (dicts with equal keys)  {"records": n, "columns": {key: {"array": ...}}}
@@ -79,6 +80,8 @@ class Encoder:
             return {"float": str(value)}
         if isinstance(value, _SCALARS):
             return value
+        if isinstance(value, np.ma.MaskedArray):
+            return self._masked(value, name)
         if isinstance(value, np.ndarray):
             return self._array(value, name)
         if sp.issparse(value):
@@ -128,6 +131,13 @@ class Encoder:
         by_columns = array.flags.f_contiguous and not array.flags.c_contiguous
         order = "F" if by_columns else "C"
         return {"array": self._tensor(array, name, order), "order": order}
+
+    def _masked(self, array: np.ma.MaskedArray, name: str) -> dict:
+        mask = np.ma.getmaskarray(array)
+        return {
+            "masked": self._tensor(np.ascontiguousarray(array.data), name),
+            "mask": self._tensor(np.ascontiguousarray(mask), f"{name}.mask"),
+        }
 
     def _sparse(self, matrix, name: str) -> dict:
         if type(matrix).__name__ not in _SPARSE:
@@ -228,6 +238,11 @@ class Decoder:
         array = np.empty(len(values), dtype=object)
         array[:] = values
         return _shaped(array, encoded["shape"])
+
+    def _masked(self, encoded):
+        values, mask = self.tensor(encoded["masked"]), self.tensor(encoded["mask"])
+        expect(mask.dtype == bool and mask.shape == values.shape, "a mask is not one")
+        return np.ma.MaskedArray(values, mask=mask)
 
     def _sparse(self, encoded):
         kind, shape = encoded["sparse"], encoded["shape"]
@@ -350,6 +365,7 @@ _DECODERS: dict[Any, tuple[set[str], Callable[[Decoder, dict], Any]]] = {
     "array": ({"array", "order"}, Decoder._array),
     "text": ({"text", "shape"}, Decoder._text),
     "objects": ({"objects", "shape"}, Decoder._objects),
+    "masked": ({"masked", "mask"}, Decoder._masked),
     "sparse": ({"sparse", "shape", "data", "indices", "indptr"}, Decoder._sparse),
     "records": ({"records", "columns"}, Decoder._records),
     "dtype": ({"dtype"}, Decoder._dtype),

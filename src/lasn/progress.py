@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-_STAGES = {"landmarks": 0, "map": 1, "solve": 2}
+_STAGES = {"search": 0, "landmarks": 0, "map": 1, "solve": 2}
 _WIDTH = 24
 
 

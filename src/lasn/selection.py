@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from threadpoolctl import threadpool_limits
 
 from lasn.calibration import calibrate
+from lasn.callbacks import current_observer
 from lasn.estimators import _LASN, LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
@@ -70,6 +71,18 @@ class _Tuned(_LASN):
         newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
         linear = resolve_kernel_name(kernel.name) == "linear"
         bar = ProgressBar(self.verbose, self.tol)
+        observer = current_observer()
+
+        def on_stage(name: str) -> None:
+            bar.stage(name)
+            if observer is not None:
+                observer.stage(name)
+
+        def on_candidate(one: Evaluation) -> None:
+            bar.candidate(len(search.evaluations), one)
+            if observer is not None:
+                observer.candidate(len(search.evaluations), one)
+
         search = Search(
             problem,
             folds,
@@ -88,13 +101,14 @@ class _Tuned(_LASN):
             cutoff=self.eigenvalue_cutoff,
             memory_limit=self.memory_limit,
             deadline=np.inf if self.time_budget is None else began + self.time_budget,
-            on_candidate=lambda one: bar.candidate(len(search.evaluations), one),
+            on_candidate=on_candidate,
         )
         with threadpool_limits(effective_n_jobs(self.n_jobs or -1), "blas"):
             try:
+                on_stage("search")
                 search.run()
+                searched = perf_counter()
                 chosen = search.chosen
-                bar.stage("refit")
                 chosen_landmarks = search.landmarks_of_level[chosen.level]
                 training = train(
                     replace(problem, C=chosen.C),
@@ -106,10 +120,12 @@ class _Tuned(_LASN):
                     eigenvalue_cutoff=self.eigenvalue_cutoff,
                     dtype=self.dtype,
                     memory_limit=self.memory_limit,
+                    on_stage=on_stage,
                 )
             finally:
                 bar.close()
         self._set_fitted(self._attributes(training.model, single), training.newton.history)
+        self.stage_seconds_ = {"search": searched - began, **training.seconds}
         self._set_results(search)
         training.newton.warn_unless_converged(newton, training.model.dtype)
         return search
@@ -179,7 +195,7 @@ class _Tuned(_LASN):
                     "standard_error": best.standard_error,
                     "C": best.C,
                     "gamma": best.gamma,
-                    "seconds": took,
+                    "seconds": float(took),
                 }
             )
 
@@ -209,7 +225,7 @@ def cv_results(evaluations: list[Evaluation]) -> dict:
     ]
     table = np.array([one.fold_scores for one in evaluations])
     for fold in range(n_folds):
-        results[f"split{fold}_test_score"] = table[:, fold]
+        results[f"split{fold}_test_score"] = table[:, fold].copy()
     results["mean_test_score"] = table.mean(axis=1)
     results["std_test_score"] = table.std(axis=1)
     results["rank_test_score"] = rankdata(-results["mean_test_score"], method="min").astype(
@@ -292,6 +308,9 @@ device, dtype, verbose, eigenvalue_cutoff :
         For each number of landmarks the best score, its standard error, C, gamma and seconds.
     C_ : float
     n_splits_ : int
+    stage_seconds_ : dict
+        Seconds of ``"search"``, and of the stages of the last fit: ``"landmarks"``, ``"map"`` and
+        ``"solve"``.
     classes_, landmarks_, n_landmarks_, coef_, dual_coef_, intercept_, gamma_, history_, ... :
         Of the model that was refitted on all rows, as for :class:`LASNClassifier`.
 
@@ -410,10 +429,12 @@ device, dtype, verbose, eigenvalue_cutoff :
         -------
         probabilities : array of shape (m, n_classes)
         """
+        return self._probabilities(self.decision_function(X))
+
+    def _probabilities(self, values: np.ndarray) -> np.ndarray:
         if self.loss == "log_loss":
-            return super().predict_proba(X)
-        values = self._scores(X)  # first: it says so if this is not fitted
-        return self._calibration.probabilities(values)
+            return super()._probabilities(values)
+        return self._calibration.probabilities(values.reshape(len(values), -1))
 
     @available_if(lambda self: _has_probabilities(self))
     def predict_log_proba(self, X):
@@ -460,7 +481,8 @@ device, dtype, verbose, eigenvalue_cutoff :
 
     Attributes
     ----------
-    best_params_, best_score_, best_index_, cv_results_, landmark_curve_, C_, n_splits_ :
+    best_params_, best_score_, best_index_, cv_results_, landmark_curve_, C_, n_splits_, \
+stage_seconds_ :
         As for :class:`LASNClassifierCV`.
     landmarks_, n_landmarks_, coef_, dual_coef_, intercept_, gamma_, history_, ... :
         Of the model that was refitted on all rows, as for :class:`LASNRegressor`.

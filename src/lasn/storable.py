@@ -11,11 +11,10 @@ never set, whatever a file says.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,8 +40,16 @@ from lasn.attribute_checks import (
     records,
     rows,
 )
-from lasn.kernels import KERNEL_NAMES, resolve_kernel_name
-from lasn.parameters import check_parameters, landmarks_rule
+from lasn.fit_checks import (
+    classifier_is_consistent,
+    corners_ascend,
+    map_is_consistent,
+    regressor_is_consistent,
+    slope_is_positive,
+    tuned_classifier_is_consistent,
+    tuned_regressor_is_consistent,
+)
+from lasn.kernels import KERNEL_NAMES
 from lasn.plain import Decoder, Encoder, NotPlainError, expect
 
 # Set by scikit-learn on estimators, but no part of a model: callbacks run code of the caller's.
@@ -60,43 +67,6 @@ class Entry:
 
     def load_class(self, name: str) -> type:
         return getattr(import_module(self.module), name)
-
-
-def _lasn_is_consistent(estimator, sizes: Sizes) -> None:
-    check_parameters(estimator)
-    _kernel_is_consistent(estimator, linear_without_landmarks=True, sizes=sizes)
-    if estimator.mapping_ is None:
-        expect(sizes["q"] == sizes["k"] == sizes["p"], "coef_ and n_features_in_ disagree")
-    expect(estimator.n_iter_ == len(estimator.history_), "n_iter_ and history_ disagree")
-    known = estimator._current_landmark_parameters().keys()
-    expect(estimator._landmark_parameters.keys() == known, "its landmarks' parameters are wrong")
-
-
-def _classifier_is_consistent(estimator, sizes: Sizes) -> None:
-    _lasn_is_consistent(estimator, sizes)
-    n_scores = 1 if sizes["c"] == 2 else sizes["c"]
-    expect(sizes["c"] >= 2 and sizes["s"] == n_scores, "coef_ and classes_ disagree")
-    expect(estimator._n_scores == n_scores, "the number of scores and classes_ disagree")
-
-
-def _regressor_is_consistent(estimator, sizes: Sizes) -> None:
-    _lasn_is_consistent(estimator, sizes)
-    shapes = estimator.coef_.ndim, estimator.dual_coef_.ndim, np.ndim(estimator.intercept_)
-    expect(shapes in ((1, 1, 0), (2, 2, 1)), "coef_, dual_coef_ and intercept_ disagree")
-    expect(estimator._n_scores == sizes.get("s"), "the number of scores and coef_ disagree")
-
-
-def _map_is_consistent(estimator, sizes: Sizes) -> None:
-    check_parameters(estimator, landmarks=landmarks_rule("kmeans", "class_kmeans", "uniform"))
-    _kernel_is_consistent(estimator, linear_without_landmarks=False, sizes=sizes)
-    expect(estimator._n_features_out == sizes["q"], "mapping_ and the number of features disagree")
-
-
-def _kernel_is_consistent(estimator, linear_without_landmarks: bool, sizes: Sizes) -> None:
-    linear = resolve_kernel_name(estimator.kernel) == "linear" and linear_without_landmarks
-    absent = (estimator.landmarks_ is None, estimator.mapping_ is None)
-    expect(absent == (linear, linear), "the kernel and landmarks_ disagree")
-    expect(estimator.n_landmarks_ == (0 if linear else sizes["k"]), "n_landmarks_ is wrong")
 
 
 def _parameters_are_valid(estimator, sizes: Sizes) -> None:
@@ -138,46 +108,73 @@ _KERNEL = {
     "mapping_": either(nothing, numbers("k", "q", finite=True)),
     "gamma_": positive_number,
 }
-_LASN = {
+_FIT = {
     **_SHARED,
     **_KERNEL,
     "history_": records,
     "n_iter_": count,
+    "stage_seconds_": mapping,
     "_dtype": feature_dtype,
     "_n_features_trained": either(nothing, count),
-    "_landmark_parameters": mapping,
 }
+_CLASSIFIER = {
+    **_FIT,
+    "classes_": labels("c"),
+    "coef_": numbers("s", "q", finite=True),
+    "dual_coef_": numbers("s", "k", finite=True),
+    "intercept_": numbers("s", finite=True),
+    "_n_scores": count,
+}
+_REGRESSOR = {
+    **_FIT,
+    "coef_": either(numbers("s", "q", finite=True), numbers("q", finite=True)),
+    "dual_coef_": either(numbers("s", "k", finite=True), numbers("k", finite=True)),
+    "intercept_": either(finite_number, numbers("s", finite=True)),
+    "_n_scores": either(nothing, count),
+}
+_WARM = {"_landmark_parameters": mapping}
+_SEARCH = {
+    "cv_results_": mapping,
+    "best_index_": count,
+    "best_score_": finite_number,
+    "best_params_": mapping,
+    "C_": positive_number,
+    "n_splits_": count,
+    "landmark_curve_": records,
+}
+# A checkpoint of a fit has not yet the seconds of its stages.
+_UNTIMED = frozenset({"feature_names_in_", "stage_seconds_"})
 _SCALER = {**_SHARED, "n_samples_seen_": either(number, counts("p"))}
 _PER_FEATURE = either(nothing, numbers("p"))
 
 STORABLE: dict[str, Entry] = {
     "LASNClassifier": Entry(
         "lasn.estimators",
-        {
-            **_LASN,
-            "classes_": labels("c"),
-            "coef_": numbers("s", "q", finite=True),
-            "dual_coef_": numbers("s", "k", finite=True),
-            "intercept_": numbers("s", finite=True),
-            "_n_scores": count,
-        },
-        consistent=_classifier_is_consistent,
+        {**_CLASSIFIER, **_WARM},
+        optional=_UNTIMED,
+        consistent=classifier_is_consistent,
     ),
     "LASNRegressor": Entry(
         "lasn.estimators",
-        {
-            **_LASN,
-            "coef_": either(numbers("s", "q", finite=True), numbers("q", finite=True)),
-            "dual_coef_": either(numbers("s", "k", finite=True), numbers("k", finite=True)),
-            "intercept_": either(finite_number, numbers("s", finite=True)),
-            "_n_scores": either(nothing, count),
-        },
-        consistent=_regressor_is_consistent,
+        {**_REGRESSOR, **_WARM},
+        optional=_UNTIMED,
+        consistent=regressor_is_consistent,
     ),
+    "LASNClassifierCV": Entry(
+        "lasn.selection",
+        {**_CLASSIFIER, **_SEARCH, "_calibration": lambda value, sizes: is_calibration(value)},
+        optional=frozenset({"feature_names_in_", "_calibration"}),
+        consistent=tuned_classifier_is_consistent,
+    ),
+    "LASNRegressorCV": Entry(
+        "lasn.selection", {**_REGRESSOR, **_SEARCH}, consistent=tuned_regressor_is_consistent
+    ),
+    "SigmoidCalibration": Entry("lasn.calibration", {}, consistent=slope_is_positive),
+    "IsotonicCalibration": Entry("lasn.calibration", {}, consistent=corners_ascend),
     "NystroemMap": Entry(
         "lasn.features",
         {**_SHARED, **_KERNEL, "_n_features_out": count},
-        consistent=_map_is_consistent,
+        consistent=map_is_consistent,
     ),
     "StandardScaler": Entry(
         "sklearn.preprocessing",
@@ -261,6 +258,10 @@ STORABLE: dict[str, Entry] = {
 _OUTPUT = "_sklearn_output_config"  # what set_output asked for
 
 
+def is_calibration(value: Any) -> bool:
+    return is_storable(value) and STORABLE[type(value).__name__].module == "lasn.calibration"
+
+
 def is_storable(value: Any) -> bool:
     """Whether the value is an instance of a class of the table, not of one that inherits."""
     entry = STORABLE.get(type(value).__name__)
@@ -272,7 +273,7 @@ def encode_estimator(encoder: Encoder, estimator: Any, name: str) -> dict | None
     if not is_storable(estimator):
         return None
     entry = STORABLE[type(estimator).__name__]
-    parameters = estimator.get_params(deep=False)
+    parameters = {key: getattr(estimator, key) for key in _parameter_names(type(estimator))}
     prefix = f"{name}." if name else ""
     if callable(parameters.get("kernel")):
         listed = ", ".join(KERNEL_NAMES)
@@ -313,7 +314,7 @@ def decode_estimator(decoder: Decoder, encoded: dict) -> Any:
     parameters = {key: decoder.decode(value) for key, value in parameters.items()}
     attributes = {key: decoder.decode(value) for key, value in attributes.items()}
     known = entry.load_class(name)
-    missing = sorted(set(parameters) - set(known._get_param_names()))  # type: ignore[attr-defined]
+    missing = sorted(set(parameters) - set(_parameter_names(known)))
     expect(not missing, f"{name} has no parameter {str(missing)[:60]} in the installed version")
     estimator = known(**parameters)
     output = attributes.pop(_OUTPUT, None)
@@ -323,6 +324,13 @@ def decode_estimator(decoder: Decoder, encoded: dict) -> Any:
     if attributes or not entry.attributes:
         _set_attributes(estimator, entry, attributes)
     return estimator
+
+
+def _parameter_names(known: Any) -> list[str]:
+    """What the constructor takes: of an estimator, or of a dataclass."""
+    if hasattr(known, "_get_param_names"):
+        return known._get_param_names()
+    return [field.name for field in fields(known)]
 
 
 def _set_attributes(estimator: Any, entry: Entry, attributes: dict[str, Any]) -> None:

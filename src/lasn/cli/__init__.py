@@ -1,7 +1,8 @@
 """The ``lasn`` command: one module per subcommand, no maths.
 
-A subcommand's module has ``add_command(commands)``, which adds its parser and sets ``run`` as its
-default: a function of the parsed arguments that returns an exit code.
+A subcommand's module has ``add_arguments(parser)``, which completes its parser and sets ``run`` as
+its default: a function of the parsed arguments that returns an exit code. Only the module of the
+command that was typed is imported.
 
 Exit codes: 0 done, 1 bad data, 2 bad usage, 130 interrupted.
 """
@@ -13,13 +14,21 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from importlib import import_module
 
 from lasn import __version__
-from lasn.cli import data, demo, export, info, predict, train
-from lasn.cli.errors import UsageError
-from lasn.tables.rows import DataError
+from lasn.cli.errors import DataError, UsageError
 
-_COMMANDS = (train, predict, info, export, data, demo)
+_COMMANDS = {
+    "train": "train a model on a file",
+    "tune": "choose C, gamma and the number of landmarks on a file",
+    "predict": "predict the rows of a file",
+    "info": "show what a model file holds",
+    "report": "write a report on a model and rows as one HTML file",
+    "export": "write a model as an ONNX graph",
+    "data": "list, fetch, verify and find data sets",
+    "demo": "train on bundled data and compare with SVC",
+}
 _EPILOG = """\
 Exit codes: 0 done, 1 bad data, 2 bad usage, 130 interrupted.
 
@@ -31,7 +40,8 @@ example:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
-    arguments = _parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = _parser(words).parse_args(words)
     warnings.showwarning = _one_line
     try:
         code = arguments.run(arguments)
@@ -63,7 +73,8 @@ def _one_line(message, category, filename, lineno, file=None, line=None) -> None
     print("lasn: warning:", " ".join(str(message).split()), file=sys.stderr)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(words: list[str]) -> argparse.ArgumentParser:
+    """The parser of all commands, complete for the one that the words name."""
     parser = argparse.ArgumentParser(
         prog="lasn",
         description="Kernel support vector machines at the speed of dense linear algebra.",
@@ -72,6 +83,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"lasn {__version__}")
     commands = parser.add_subparsers(metavar="COMMAND", dest="command", required=True)
-    for command in _COMMANDS:
-        command.add_command(commands)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    for name, purpose in _COMMANDS.items():
+        command = commands.add_parser(
+            name, help=purpose, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        if name == chosen:
+            import_module(f"lasn.cli.{name}").add_arguments(command)
     return parser

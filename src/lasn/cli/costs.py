@@ -20,8 +20,8 @@ from time import perf_counter
 import numpy as np
 import scipy.sparse as sp
 
+from lasn.cli.errors import DataError
 from lasn.memory import parse_memory_limit, physical_memory
-from lasn.tables.rows import DataError
 
 _HESSIANS = 10
 _TARGET_COPIES = 6

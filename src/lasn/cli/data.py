@@ -67,8 +67,8 @@ example:
 """
 
 
-def add_command(commands) -> None:
-    parser = _described(commands, "data", "list, fetch, verify and find data sets", _ABOUT)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description = _ABOUT
     actions = parser.add_subparsers(metavar="ACTION", required=True)
 
     listing = _described(actions, "list", "the data sets and which are here", _LIST)

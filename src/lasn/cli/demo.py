@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 
 
-def add_command(commands) -> None:
-    parser = commands.add_parser("demo", help="train on bundled data and compare with SVC")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(run=run)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import inspect
 import re
+from importlib import import_module
 from typing import Any
 
 from lasn.cli.errors import UsageError
@@ -17,68 +18,107 @@ from lasn.cli.errors import UsageError
 _NOT_GIVEN = object()
 # What the command line does in other ways: --resume, and --log.
 _LEFT_OUT = {"warm_start", "verbose"}
-_DOC = re.compile(r"^(\w+) : (.+)$")
+# A line that names parameters: one with its kind, or several that another class explains.
+_DOC = re.compile(r"^(\w+(?:, \w+)*) :(?: (.+))?$")
+_ELSEWHERE = re.compile(r"As for :class:`(\w+)`")
+# What a docstring says beside what can be typed.
+_NOT_TYPED = re.compile(r" or callable| or array|, callable|, splitter or iterable|:class:")
 
 
 def estimator_classes() -> dict[str, type]:
-    from lasn.estimators import LASNClassifier, LASNRegressor
+    """What each task trains."""
+    from lasn import LASNClassifier, LASNRegressor
 
     return {"classify": LASNClassifier, "regress": LASNRegressor}
 
 
-def add_estimator_flags(parser: argparse.ArgumentParser) -> None:
+def tuned_classes() -> dict[str, type]:
+    """What each task tunes."""
+    from lasn import LASNClassifierCV, LASNRegressorCV
+
+    return {"classify": LASNClassifierCV, "regress": LASNRegressorCV}
+
+
+def add_estimator_flags(parser: argparse.ArgumentParser, by_task: dict[str, type]) -> None:
     """One flag a parameter, of the classifier and the regressor together."""
+    classes = list(by_task.values())
     group = parser.add_argument_group(
-        "parameters of the model", "those of lasn.LASNClassifier and lasn.LASNRegressor"
+        "parameters of the model", "those of " + " and ".join(f"lasn.{c.__name__}" for c in classes)
     )
-    classes = list(estimator_classes().values())
     docs = {**parameter_docs(classes[1]), **parameter_docs(classes[0])}
     owners = {name: [c for c in classes if name in _parameters(c)] for name in docs}
     for name, (kind, text) in docs.items():
         if name in _LEFT_OUT:
             continue
         only = "" if len(owners[name]) == len(classes) else f" ({owners[name][0].__name__} only)"
+        words = f"{_NOT_TYPED.sub('', kind)}. {_NOT_TYPED.sub('', text)}{only}"
         group.add_argument(
             f"--{name.replace('_', '-')}",
             dest=name,
             default=_NOT_GIVEN,
-            metavar="VALUE",
-            type=_class_weight if name == "class_weight" else _value,
-            help=f"{kind.replace(' or callable', '').replace(' or array', '')}. {text}{only}"
-            .replace("``", "").replace("%", "%%"),
-        )  # fmt: skip
+            help=words.replace("`", "").replace("%", "%%"),
+            **_how_it_is_typed(name, kind),
+        )
 
 
-def given_parameters(arguments: argparse.Namespace) -> dict[str, Any]:
+def _how_it_is_typed(name: str, kind: str) -> dict[str, Any]:
+    if kind.startswith("bool"):
+        return {"action": "store_true"}
+    if name == "class_weight":
+        return {"metavar": "VALUE", "type": _class_weight}
+    if "array of" in kind or "sequence of" in kind:
+        return {"metavar": "VALUE,...", "type": _values}
+    return {"metavar": "VALUE", "type": _value}
+
+
+def given_parameters(arguments: argparse.Namespace, classes: dict[str, type]) -> dict[str, Any]:
     """The parameters that were typed."""
-    names = {name for one in estimator_classes().values() for name in _parameters(one)}
+    names = {name for one in classes.values() for name in _parameters(one)}
     given = {name: getattr(arguments, name, _NOT_GIVEN) for name in sorted(names)}
     return {name: value for name, value in given.items() if value is not _NOT_GIVEN}
 
 
-def make_estimator(task: str, given: dict[str, Any]):
+def make_estimator(classes: dict[str, type], task: str, given: dict[str, Any]):
     """The estimator for ``classify`` or ``regress``, its parameters checked."""
-    from lasn.parameters import check_parameters
-
-    estimator = estimator_classes()[task]()
+    estimator: Any = classes[task]()
     for name in given:
         if name not in _parameters(type(estimator)):
             raise UsageError(
                 f"--{name.replace('_', '-')} is no parameter of {type(estimator).__name__}, "
-                f"which --task {task} trains."
+                f"the estimator of --task {task}."
             )
     estimator.set_params(**given)
     try:
-        check_parameters(estimator)
+        estimator._check_parameters()
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
     if not isinstance(estimator.random_state, (int, type(None))):
         raise UsageError(f"--random-state {estimator.random_state!r} is not a whole number.")
+    if "cv" in _parameters(type(estimator)):
+        _check_search(estimator)
     return estimator
+
+
+def _check_search(estimator) -> None:
+    """What the estimator itself would only say once the rows are there."""
+    from sklearn.metrics import get_scorer
+
+    if type(estimator.cv) is not int or estimator.cv < 2:
+        raise UsageError(f"--cv {estimator.cv} is not a whole number, 2 or more.")
+    if estimator.scoring is not None:
+        try:
+            get_scorer(estimator.scoring)
+        except (ValueError, TypeError) as error:
+            raise UsageError(
+                f"--scoring {estimator.scoring} is no scorer of scikit-learn; accuracy, "
+                "balanced_accuracy, f1, roc_auc, r2 and neg_mean_absolute_error are some."
+            ) from error
 
 
 def parameter_docs(estimator: type) -> dict[str, tuple[str, str]]:
     """Type and explanation of each parameter, from the class's numpydoc docstring.
+
+    Where that says "As for" another class, from there.
 
     Examples
     --------
@@ -89,15 +129,21 @@ def parameter_docs(estimator: type) -> dict[str, tuple[str, str]]:
     """
     section = inspect.cleandoc(estimator.__doc__ or "").split("Parameters\n----------\n")[1]
     section = section.split("\n\n")[0]
-    docs: dict[str, tuple[str, str]] = {}
+    entries: list[tuple[list[str], str, list[str]]] = []
     for line in section.splitlines():
         match = _DOC.match(line)
         if match:
-            name = match[1]
-            docs[name] = (match[2], "")
+            entries.append((match[1].split(", "), match[2] or "", []))
         else:
-            kind, text = docs[name]
-            docs[name] = (kind, f"{text} {line.strip()}".strip())
+            entries[-1][2].append(line.strip())
+    docs: dict[str, tuple[str, str]] = {}
+    for names, kind, lines in entries:
+        elsewhere = _ELSEWHERE.match(lines[0]) if lines else None
+        if elsewhere is not None:
+            known = parameter_docs(getattr(import_module("lasn"), elsewhere[1]))
+            docs.update({name: known[name] for name in names})
+        else:
+            docs.update({name: (kind, " ".join(lines)) for name in names})
     return docs
 
 
@@ -115,6 +161,12 @@ def _value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def _values(text: str) -> Any:
+    """One value, or several with commas between them."""
+    values = [_value(part.strip()) for part in text.split(",")]
+    return values if len(values) > 1 else values[0]
 
 
 def _class_weight(text: str) -> Any:

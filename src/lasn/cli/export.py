@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-_EXAMPLE = """\
-The graph's inputs are X, shape (rows, features), or one input a column for models that were
-trained on named columns of several kinds. Its outputs are label and scores (and probabilities,
-with the logistic loss) for a classifier, variable for a regressor. It computes in float64.
+from lasn.cli.errors import DataError, UsageError
+from lasn.cli.models import read_model
+from lasn.cli.output import check_output, write_chunks
 
+_DESCRIPTION = """\
+Write a model as an ONNX graph, for onnxruntime and other software.
+
+The graph's input is X, shape (rows, features), or, for models that were trained on columns of text
+among others, one input a column under its name, shape (rows, 1). Its outputs are label and scores
+(and probabilities, where the model has them) for a classifier, variable for a regressor. It
+computes in float64.
+"""
+_EPILOG = """\
 example:
   lasn export income.lasn --onnx income.onnx
 """
 
 
-def add_command(commands) -> None:
-    parser = commands.add_parser(
-        "export",
-        help="write a model as an ONNX graph",
-        description="Write a model as an ONNX graph, for onnxruntime and other software.",
-        epilog=_EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("model", metavar="MODEL", help="a model file that lasn train wrote")
-    parser.add_argument("--onnx", metavar="OUT", required=True, help="the file to write")
+    parser.add_argument(
+        "--onnx", metavar="OUT", required=True, help="the file to write; - is standard output"
+    )
     parser.add_argument(
         "--dtype",
         choices=["float32", "float64"],
@@ -35,17 +38,15 @@ def add_command(commands) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from lasn.atomic import write_atomically
     from lasn.onnx_export import to_onnx
-    from lasn.persist import load
 
+    check_output(arguments.onnx, arguments.model)
+    model = read_model(arguments.model)
     try:
-        graph = to_onnx(load(arguments.model), dtype=arguments.dtype)
-        write_atomically(arguments.onnx, [graph.SerializeToString()])
-    except OSError as error:
-        print(f"lasn export: {error.filename}: {error.strerror}", file=sys.stderr)
-        return 1
-    except (ValueError, ImportError) as error:  # ModelFileError is a ValueError
-        print(f"lasn export: {error}", file=sys.stderr)
-        return 1
+        graph = to_onnx(model.pipeline, dtype=arguments.dtype, column_names=model.notes.features)
+    except ImportError as error:
+        raise UsageError(f"{error}.") from error
+    except ValueError as error:
+        raise DataError(arguments.model, str(error), "") from error
+    write_chunks(arguments.onnx, [graph.SerializeToString()])
     return 0

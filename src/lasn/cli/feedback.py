@@ -67,6 +67,14 @@ class Feedback:
         active = int(np.max(record["active_rows"]))
         self.say(f"fit: Newton {number}, |g|/|g0| {relative:.1e}, {active} active rows")
 
+    def candidate(self, number: int, evaluation: Any) -> None:
+        """A search has evaluated so many candidates, this one last."""
+        self.bar.candidate(number, evaluation)
+        self.say(
+            f"search: candidate {number}, k {evaluation.n_landmarks}, gamma "
+            f"{evaluation.gamma:.3g}, C {evaluation.C:.3g}: score {evaluation.score:.4f}"
+        )
+
     def say(self, text: str) -> None:
         """A line of the log."""
         if self.log:

@@ -20,14 +20,8 @@ example:
 _MOST_SHOWN = 20
 
 
-def add_command(commands) -> None:
-    parser = commands.add_parser(
-        "info",
-        help="show what a model file holds",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("--json", action="store_true", help="everything, as JSON; default: a list")
     parser.set_defaults(run=run)

@@ -77,6 +77,15 @@ def find_column(table: Table, wanted: str) -> str:
     )
 
 
+def label_column(wanted: str | None, noted: str | None, table: Table) -> str | None:
+    """The column of labels: the one that is wanted, the format's own, or the training file's."""
+    if wanted is not None:
+        return find_column(table, wanted)
+    if table.own_target is not None:
+        return table.own_target
+    return noted if noted in [column.name for column in table.columns or []] else None
+
+
 def training_selection(arguments: argparse.Namespace, table: Table) -> Selection:
     """Every column but the target, and those to ignore, is a feature."""
     if arguments.target is None:

@@ -9,18 +9,20 @@ from typing import Any
 
 import scipy.sparse as sp
 
+from lasn.cli.errors import DataError
 from lasn.cli.output import write_chunks
-from lasn.tables.rows import DataError
 
 
 @dataclass
 class DataNotes:
     """What a model file notes of the training file, so that other files are read alike.
 
-    ``features`` are names of columns, None for formats without columns. ``index_base`` is
-    svmlight's first index. ``fingerprint`` is of rows and targets as they were read.
+    ``file`` is its name, without folders. ``features`` are names of columns, None for formats
+    without columns. ``index_base`` is svmlight's first index. ``fingerprint`` is of rows and
+    targets as they were read. ``seconds`` are those of reading and preprocessing.
     """
 
+    file: str | None = None
     features: list[str] | None = None
     categorical: list[str] = field(default_factory=list)
     target: str | None = None
@@ -29,6 +31,7 @@ class DataNotes:
     index_base: int = 1
     missing_allowed: bool = False
     fingerprint: dict[str, Any] | None = None
+    seconds: dict[str, float] | None = None
 
 
 @dataclass

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from lasn.cli.errors import UsageError
-from lasn.tables.rows import DataError
+from lasn.cli.errors import DataError, UsageError
 
 OUTPUT_FORMATS = ("lines", "csv", "tsv", "parquet")
 _SEPARATORS = {"lines": " ", "csv": ",", "tsv": "\t"}

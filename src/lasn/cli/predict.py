@@ -14,7 +14,13 @@ import scipy.sparse as sp
 
 from lasn.cli.errors import UsageError
 from lasn.cli.feedback import Feedback, add_feedback_flags
-from lasn.cli.inputs import add_input_flags, find_column, open_input, prediction_selection
+from lasn.cli.inputs import (
+    add_input_flags,
+    find_column,
+    label_column,
+    open_input,
+    prediction_selection,
+)
 from lasn.cli.models import FileModel, read_model
 from lasn.cli.output import (
     OUTPUT_FORMATS,
@@ -43,14 +49,8 @@ example:
 """
 
 
-def add_command(commands) -> None:
-    parser = commands.add_parser(
-        "predict",
-        help="predict the rows of a file",
-        description=_DESCRIPTION,
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
     parser.add_argument("model", metavar="MODEL", help="model file")
     parser.add_argument("file", metavar="FILE", help="rows to predict; - is standard input")
     parser.add_argument(
@@ -61,7 +61,8 @@ def add_command(commands) -> None:
         choices=_KINDS,
         default="labels",
         help="labels (of a regression: numbers); decision: f(x), positive for the second class, or "
-        "one column a class; probabilities: of each class, for --loss log_loss; default: labels",
+        "one column a class; probabilities: of each class, for models of lasn tune and of --loss "
+        "log_loss; default: labels",
     )
     parser.add_argument(
         "--output-format", choices=OUTPUT_FORMATS, help="default: by the name of OUT, else lines"
@@ -163,23 +164,22 @@ class _Prediction:
         X, pipeline = rows.X, self.model.pipeline
         if sp.issparse(X) and not self.model.notes.sparse:
             X = X.toarray()
-        compute = {"labels": pipeline.predict}
-        if self.model.is_classifier:
-            compute["decision"] = pipeline.decision_function
-            if self.kind == "probabilities":
-                compute["probabilities"] = pipeline.predict_proba
-        values = compute[self.kind](X)
+        if not self.model.is_classifier:
+            values = pipeline.predict(X)
+            return values, None if self.evaluation is None else (rows.y, values, None)
+        scores, estimator = pipeline.decision_function(X), self.model.estimator
+        values = scores
+        if self.kind != "decision":
+            make = estimator._labels if self.kind == "labels" else estimator._probabilities
+            values = make(scores)
         if self.evaluation is None:
             return values, None
-        labels = values if self.kind == "labels" else pipeline.predict(X)
-        scores = None
-        if self.model.is_classifier:
-            scores = values if self.kind == "decision" else pipeline.decision_function(X)
+        labels = values if self.kind == "labels" else estimator._labels(scores)
         return values, (rows.y, labels, scores)
 
 
 def _evaluation(model: FileModel, path: str):
-    from lasn.cli.evaluation import ClassEvaluation, NumberEvaluation
+    from lasn.evaluation import ClassEvaluation, NumberEvaluation
 
     if model.is_classifier:
         return ClassEvaluation(model.estimator.classes_, path)
@@ -190,15 +190,11 @@ def _evaluation(model: FileModel, path: str):
 
 def _target(arguments: argparse.Namespace, model: FileModel, table: Table) -> str | None:
     """The column of labels, which --evaluate needs and nothing else reads."""
-    if arguments.target is not None:
-        return find_column(table, arguments.target)
     if not arguments.evaluate:
-        return None
-    if table.own_target is not None:
-        return table.own_target
-    names = [column.name for column in table.columns or []]
-    if model.notes.target in names:
-        return model.notes.target
+        return None if arguments.target is None else find_column(table, arguments.target)
+    target = label_column(arguments.target, model.notes.target, table)
+    if target is not None:
+        return target
     raise DataError(
         table.path,
         "--evaluate needs labels, and there is no column of them.",
@@ -209,8 +205,8 @@ def _target(arguments: argparse.Namespace, model: FileModel, table: Table) -> st
 def _check_kind(model: FileModel, kind: str) -> None:
     if kind != "labels" and not model.is_classifier:
         raise UsageError(f"--output-kind {kind} is for classifiers; this model is a regression.")
-    if kind == "probabilities" and model.estimator.loss != "log_loss":
+    if kind == "probabilities" and not hasattr(model.estimator, "predict_proba"):
         raise UsageError(
-            "--output-kind probabilities needs a model trained with --loss log_loss; this one has "
-            f"{model.estimator.loss}."
+            "--output-kind probabilities needs a model of lasn tune, or one trained with --loss "
+            f"log_loss; this one has {model.estimator.loss}."
         )

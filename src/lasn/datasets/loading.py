@@ -12,7 +12,6 @@ from typing import Literal, NamedTuple, overload
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.utils import check_random_state
 
 from lasn.datasets.download import fetch_file
 from lasn.datasets.folders import DatasetError
@@ -103,6 +102,8 @@ def load(name, split=True, *, random_state=None, base=None):
     n_train = training_rows(X.shape[0])
     if random_state is None:
         return Split(X[:n_train], X[n_train:], y[:n_train], y[n_train:])
+    from sklearn.utils import check_random_state
+
     drawn = check_random_state(random_state).permutation(X.shape[0])
     train, test = drawn[:n_train], drawn[n_train:]
     return Split(X[train], X[test], y[train], y[test])

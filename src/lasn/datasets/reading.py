@@ -18,7 +18,6 @@ from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import load_svmlight_file
 
 from lasn.datasets.folders import DatasetError
 from lasn.datasets.registry import DataFile
@@ -43,6 +42,8 @@ def read_rows(path: Path, n_features: int | None = None) -> tuple[sp.csr_matrix,
     y : ndarray of shape (n_rows,)
         The labels as they are in the file, float64.
     """
+    from sklearn.datasets import load_svmlight_file
+
     with _unpacking(path) as text:
         try:
             return load_svmlight_file(text, n_features=n_features, zero_based=False)

@@ -13,28 +13,12 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from lasn.data_error import DataError as DataError
+
 # Rows of a piece, where a format counts rows; text is cut into pieces of this many bytes.
 PIECE_ROWS = 16384
 PIECE_BYTES = 4 << 20
 MISSING_REMEDY = "Fill it in, remove the row, or give --impute when training."
-
-
-class DataError(ValueError):
-    """What is wrong with a file, in one line: where, what, and what to do about it.
-
-    Examples
-    --------
-    >>> from lasn.tables import DataError
-    >>> print(DataError("a.csv", "'x' is not a number.", "Correct it.", line=7, column="age"))
-    a.csv, line 7, column 'age': 'x' is not a number. Correct it.
-    """
-
-    def __init__(self, path, problem, remedy, *, line=None, row=None, column=None):
-        where = [str(path)]
-        where += [f"line {line}"] if line is not None else []
-        where += [f"row {row}"] if row is not None else []
-        where += [f"column {column!r}"] if column is not None else []
-        super().__init__(" ".join(f"{', '.join(where)}: {problem} {remedy}".split()))
 
 
 @dataclass(frozen=True)

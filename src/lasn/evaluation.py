@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lasn.tables.rows import DataError
+from lasn.data_error import DataError
 
 
 class ClassEvaluation:

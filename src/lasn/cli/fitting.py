@@ -1,0 +1,119 @@
+"""Fitting as the command line does it: costs first, progress meanwhile, checkpoints, a model."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lasn.cli.errors import DataError, UsageError
+from lasn.cli.feedback import Feedback
+from lasn.cli.models import FileModel, write_model
+from lasn.cli.output import check_output
+from lasn.cli.preparation import TrainingData
+
+# Seconds of a fit that are worth a word before it starts.
+_LONG = 10.0
+
+
+def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
+    """Refuse before the fit what could not be written after it."""
+    outputs = [path for path in (arguments.output, arguments.report, *others) if path is not None]
+    for position, path in enumerate(outputs):
+        check_output(path, arguments.file)
+        if path in outputs[:position]:
+            raise UsageError(f"{path} would be written twice. Give each output a name of its own.")
+
+
+def finish(model: FileModel, data: TrainingData, arguments: argparse.Namespace) -> None:
+    """Write the model, and the report if one was asked for."""
+    write_model(model, arguments.output)
+    if arguments.report is not None:
+        from lasn.cli.report import report_on_training
+
+        report_on_training(arguments.report, model, data)
+
+
+def fit(
+    estimator, data: TrainingData, feedback: Feedback, checkpoint: str | None = None
+) -> FileModel:
+    """Fit, and put the steps before the fitted estimator."""
+    from lasn.callbacks import observing
+
+    _announce_costs(estimator, data, feedback)
+    watcher = _Watcher(feedback, data.with_steps, checkpoint)
+    feedback.begin()
+    try:
+        with observing(watcher):
+            estimator.fit(data.X, data.y)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(watcher.last_words()) from None
+    except ValueError as error:
+        raise DataError(data.path, str(error), "") from error
+    return data.with_steps(estimator)
+
+
+def _announce_costs(estimator, data: TrainingData, feedback: Feedback) -> None:
+    """Refuse what cannot fit; say how long one fit takes, of the largest model that was asked."""
+    from lasn.cli.costs import fit_costs, refuse_what_cannot_fit
+    from lasn.landmarks import count_landmarks
+
+    k = 0
+    if estimator.kernel != "linear":
+        sizes = estimator.n_landmarks
+        sizes = sizes if isinstance(sizes, list) else [sizes]
+        k = max(count_landmarks(size, data.X.shape[0]) for size in sizes)
+    n_classes = len(np.unique(data.y)) if data.task == "classify" else 1
+    costs = fit_costs(data.X, n_classes if n_classes > 2 else 1, k)
+    refuse_what_cannot_fit(costs, estimator.memory_limit, data.path, k)
+    tell = feedback.notice if costs.seconds > _LONG else feedback.say
+    tell(f"fit: about {costs.seconds:.1f} s and {costs.bytes / 1e9:.2g} GB")
+
+
+class _Watcher:
+    """Follows a fit: progress for a person, and a checkpoint for the next start."""
+
+    def __init__(
+        self, feedback: Feedback, with_steps: Callable[[Any], FileModel], checkpoint: str | None
+    ):
+        self.feedback = feedback
+        self.with_steps = with_steps
+        self.checkpoint = checkpoint
+        self.written = 0
+
+    def stage(self, name: str) -> None:
+        self.feedback.stage(name)
+
+    def candidate(self, number: int, evaluation: Any) -> None:
+        self.feedback.candidate(number, evaluation)
+
+    def iteration(self, number: int, record: dict[str, Any], model: Callable[[], Any]) -> None:
+        self.feedback.iteration(number, record)
+        if self.checkpoint is not None:
+            write_model(self.with_steps(model()), self.checkpoint)
+            self.written = number
+
+    def last_words(self) -> str:
+        if not self.written:
+            return "interrupted; no model was written."
+        return (
+            f"interrupted; {self.checkpoint} holds Newton iteration {self.written}. "
+            f"Go on with --resume {self.checkpoint}."
+        )
+
+
+def print_summary(model: FileModel, why: str, stream) -> None:
+    """What was fitted, in three lines."""
+    estimator, notes = model.estimator, model.notes
+    rows = (notes.fingerprint or {}).get("rows")
+    record = estimator.history_[-1] if estimator.history_ else {}
+    gradient = np.max(record.get("relative_gradient", 0.0))
+    print(f"{type(estimator).__name__} ({why})", file=stream)
+    print(
+        f"{rows} rows, {model.n_features} columns, {estimator.n_features_in_} features, "
+        f"{estimator.n_landmarks_} landmarks",
+        file=stream,
+    )
+    print(f"{estimator.n_iter_} Newton iterations to |g|/|g0| = {gradient:.1e}", file=stream)
