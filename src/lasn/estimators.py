@@ -424,7 +424,8 @@ class LASNClassifier(ClassifierMixin, _LASN):
         them. ``solver="exact"`` has gap and relative_gap, P - D over the rows that took part,
         instead of gradients; the last of a fit that converged is that of the whole problem.
     stage_seconds_ : dict
-        Seconds of each stage of the fit: ``"landmarks"``, ``"map"`` and ``"solve"``.
+        Seconds of each stage of the fit: ``"landmarks"``, ``"map"`` and ``"solve"``; of
+        ``solver="exact"``, ``"nystroem"`` (where it begins) and ``"solve"``.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 

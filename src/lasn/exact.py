@@ -111,6 +111,7 @@ class ExactTraining:
 
     model: Model
     newton: ExactResult
+    seconds: dict[str, float]
 
 
 @serial_products()  # tiles and blocks of rows have the threads
@@ -152,16 +153,21 @@ def train_exact(
             "spectrum, or another kernel."
         )
     problem = distinct(problem)
+    seconds = {}
     if start is None:
         if n_landmarks == "auto":
             n_landmarks = min(problem.n_rows, max(100, int(_LANDMARKS * problem.n_rows**0.5)))
-        start = begin(problem, n_landmarks=n_landmarks, newton=_BEGIN).model
+        beginning = begin(problem, n_landmarks=n_landmarks, newton=_BEGIN)
+        start = beginning.model
+        seconds["nystroem"] = sum(beginning.seconds.values())
     on_stage("solve")
+    began = perf_counter()
     if dtype == "auto":
         dtype = np.float64 if problem.n_rows <= _SMALL else np.float32
     solver = _Solver(problem, kernel, start, np.dtype(dtype), memory_limit, rng)
     result = solver.solve(newton, on_iteration)
-    return ExactTraining(solver.model(), result)
+    seconds["solve"] = perf_counter() - began
+    return ExactTraining(solver.model(), result, seconds)
 
 
 def distinct(problem: Problem) -> Problem:

@@ -146,11 +146,19 @@ def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight
 
 
 def nearest_rows(X, landmarks):
-    """The rows of X that are nearest to the landmarks, each once, in the order of the landmarks."""
+    """The rows of X that are nearest to the landmarks, none of them twice."""
     from sklearn.metrics import pairwise_distances_argmin
 
     places = pairwise_distances_argmin(landmarks, X)
-    return X[places[np.sort(np.unique(places, return_index=True)[1])]]
+    free = np.ones(X.shape[0], dtype=bool)
+    while True:
+        _, first = np.unique(places, return_index=True)
+        free[places] = False
+        again = np.setdiff1d(np.arange(len(places)), first)
+        if len(again) == 0:
+            return X[places]
+        left = np.flatnonzero(free)
+        places[again] = left[pairwise_distances_argmin(landmarks[again], X[left])]
 
 
 def distinct_rows(X):

@@ -504,10 +504,11 @@ class Search:
         return nearest_rows(seen.X, found) if by_label else found
 
     def _forget_held_out(self) -> None:
-        """Keep the scores of candidates that are still in question."""
-        for one in self.evaluations:
-            if one is not self.best and one is not self.chosen:
-                one.held_out = []
+        """Keep the scores of the best; of all, where one that was passed over may be chosen yet."""
+        if not self.prefers_simple:
+            for one in self.evaluations:
+                if one is not self.best:
+                    one.held_out = []
 
     def _active(self) -> np.ndarray:
         """Rows on which the best candidate so far is wrong or not sure, when they are held out."""
