@@ -1,5 +1,6 @@
 # make demo   train and evaluate a kernel SVM on data that ships with scikit-learn
-# make test   everything that has to hold: format, lint, types, tests, doctests
+# make test   everything that has to hold: format, lint, types, tests, doctests;
+#             TORCH=2.13.0 installs that torch, without which the tests of devices are skipped
 # make paper  the paper's experiments on the data that is here, and a page with its numbers beside ours;
 #             QUICK=1 for a smoke test within three minutes
 # make clean  remove what the other commands made
@@ -41,7 +42,8 @@ $(VENV)/installed: pyproject.toml
 	touch $@
 
 $(VENV)/installed-test: $(VENV)/installed
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[test]" \
+		$(if $(TORCH),torch==$(TORCH))
 	touch $@
 
 $(VENV)/installed-plot: $(VENV)/installed
