@@ -18,7 +18,7 @@ kind.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -215,7 +215,7 @@ class MemoryBlocks:
         return self.scratch.rows[:n_rows]
 
     def run(self, task, *states, shared=()):
-        def run_some(part: np.ndarray) -> tuple[list[Any], list[np.ndarray]]:
+        def run_some(part: Iterable[int]) -> tuple[list[Any], list[np.ndarray]]:
             """Blocks in order, with their sums."""
             results: list[Any] = []
             total: list[np.ndarray] = []
@@ -226,10 +226,13 @@ class MemoryBlocks:
                 _add(total, sums)
             return results, total
 
-        threads = min(n_threads(), len(self.blocks))
-        parts = np.array_split(np.arange(len(self.blocks)), threads)
+        n_blocks = len(self.blocks)
+        if n_blocks == 1:  # small problems spend their time on what is around the sums
+            results, total = run_some(range(1))
+            return results, tuple(total)
+        parts = np.array_split(np.arange(n_blocks), min(n_threads(), n_blocks))
         outcomes = run_in_threads([partial(run_some, part) for part in parts])
-        total: list[np.ndarray] = []
+        total = []
         for _, sums in outcomes:
             _add(total, sums)
         return [state for states, _ in outcomes for state in states], tuple(total)
