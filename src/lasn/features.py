@@ -113,7 +113,8 @@ def _may_be_shifted(k: int, cutoff, dtype) -> bool:
 
 def _shift(K_ll: Any) -> float:
     largest = abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
-    return _CHOLESKY_SHIFT * float(largest)
+    # The more landmarks, the more directions that float32 products cannot tell from zero.
+    return _CHOLESKY_SHIFT * max(1.0, len(K_ll) / 1024) ** 2 * float(largest)
 
 
 def _resolve_cutoff(cutoff, largest: float, dtype) -> float:

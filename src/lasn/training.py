@@ -64,7 +64,7 @@ _HESSIANS = 10
 # A Hessian for preconditioning wants more active rows than it has columns; a GPU, where products of
 # matrices are all but free, can afford many more.
 _ROWS_A_COLUMN = 2.5
-_ROWS_A_COLUMN_ON_DEVICE = 2.5
+_ROWS_A_COLUMN_ON_DEVICE = 4.0
 _FEW = 0.6
 # A device that has not even this much memory left cannot be helped by smaller blocks.
 _LEAST_BUDGET = 64 << 20
