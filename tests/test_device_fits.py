@@ -9,6 +9,7 @@ from devices import every_device, tensors_are_no_arrays, torch_device
 from sklearn.base import clone
 
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor
+from lasn.arrays import to_numpy
 from lasn.blocks import Workspace
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
@@ -179,9 +180,26 @@ def test_many_rows_of_the_host(many_rows, device, monkeypatch):
     assert np.mean(outside.predict(X_test) == inside.predict(X_test)) >= 0.99
 
 
-def test_a_search_on_a_device_says_what_to_do(binary):
-    with pytest.raises(ValueError, match=r'device="cpu".*LASNClassifier\(device=\'cuda\'\)'):
-        LASNClassifierCV(device="cuda").fit(*binary)
+@every_device
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_a_search_on_a_device_is_numpys(three_classes, device, kernel):
+    torch, place = torch_device(device)
+    X, y = three_classes
+    settings = {"Cs": [0.1, 1.0], "gammas": [0.1, 1.0], "landmarks": X[:40], "cv": 3, "tol": 1e-5}
+    here = LASNClassifierCV(kernel=kernel, **settings).fit(X, y)
+    there = LASNClassifierCV(kernel=kernel, device=device, **settings)
+    there.fit(torch.from_numpy(X.copy()).to(place), torch.from_numpy(y.copy()).to(place))
+    np.testing.assert_allclose(
+        there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"], atol=0.01
+    )
+    assert np.mean(there.predict(X) == here.predict(X)) >= 0.99
+    tensors = torch.from_numpy(X.copy()).to(place)
+    for probabilities in (
+        there.predict_proba(tensors),
+        torch.exp(there.predict_log_proba(tensors)),
+    ):
+        assert probabilities.device == tensors.device
+        np.testing.assert_allclose(to_numpy(probabilities), there.predict_proba(X), atol=1e-5)
 
 
 @every_device

@@ -129,12 +129,12 @@ def test_exponents_give_the_kernel_of_every_gamma(rows):
             X, kernel, X[:20], np.dtype(float), "auto", None, n_gammas=2
         )
         for gamma in (0.1, 0.7):
-            blocks, _ = features.at(gamma)
+            blocks, _ = features.at(gamma, 1)
             F = blocks.blocks[0].matrix()
             K = lasn.search.Kernel(name, gamma=gamma)(X, X[:20])
             np.testing.assert_allclose(F @ F[:20].T, K, atol=1e-8)
         features.grow(np.vstack([X[:20], X[50:60]]))
-        F = features.at(0.7)[0].blocks[0].matrix()
+        F = features.at(0.7, 1)[0].blocks[0].matrix()
         K = lasn.search.Kernel(name, gamma=0.7)(X, X[50:60])
         np.testing.assert_allclose(F @ F[50:60].T, K, atol=1e-8)
 

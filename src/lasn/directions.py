@@ -20,8 +20,8 @@ from lasn.threads import for_each_slice
 # and preconditioned by one factor for several columns, which are alike or are not.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
-_ALIKE_STEPS = 8
-_UNLIKE_STEPS = 40
+_ALIKE_STEPS = 12
+_UNLIKE_STEPS = 60
 # With a preconditioner, more steps than this only follow rounding errors.
 _MOST_PREPARED_STEPS = 100
 

@@ -232,7 +232,7 @@ class LossCurvature:
         # Several columns share the reading of the rows.
         n_columns = len(self.n_active)
         n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
-        penalty = max(1.0, self.costs.product / n_columns)
+        penalty = max(1.5, self.costs.product / n_columns)
         return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
 
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:

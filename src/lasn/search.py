@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from lasn.blocks import MemoryBlocks, Work
+from lasn.arrays import to_numpy
+from lasn.blocks import BlockSource, MemoryBlocks, Work
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks, nearest_rows
@@ -30,7 +31,7 @@ from lasn.memory import working_memory
 from lasn.newton import NewtonOptions, NewtonStart, minimize
 from lasn.objective import RegularizedLoss
 from lasn.threads import for_each_slice, serial_products
-from lasn.training import Problem, find_landmarks, resolve_dtype
+from lasn.training import Problem, find_landmarks, manners_of, resolve_dtype
 
 # Rows times columns (classes times folds) up to which the whole grid is tried on all rows, and the
 # fewest rows that it is tried on otherwise.
@@ -105,8 +106,18 @@ class SharedFeatures:
     Without the memory for it, kernel values are computed again when they are needed.
     """
 
-    def __init__(self, X, kernel: Kernel, landmarks, dtype, cutoff, memory_limit, n_gammas: int):
-        self.X, self.kernel, self.landmarks = X, kernel, landmarks
+    def __init__(
+        self,
+        X,
+        kernel: Kernel,
+        landmarks,
+        dtype,
+        cutoff,
+        memory_limit,
+        n_gammas: int,
+        device: Any = None,
+    ):
+        self.X, self.kernel, self.landmarks, self.device = X, kernel, landmarks, device
         self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
         self.n_gammas = n_gammas
         self.work = Work()
@@ -126,8 +137,10 @@ class SharedFeatures:
             self.exponents[:, :known] = before
             self._fill_exponents(landmarks[known:], self.exponents[:, known:])
 
-    def at(self, gamma: float) -> tuple[MemoryBlocks, np.ndarray | None]:
+    def at(self, gamma: float, n_problems: int) -> tuple[BlockSource, Any]:
         """The feature blocks for a gamma, and the map that they lack (None: none)."""
+        if self.device is not None:
+            return self._on_device(gamma, n_problems)
         if self.landmarks is None:
             return MemoryBlocks(self.X, None, self.dtype, self._budget()), None
         kernel = replace(self.kernel, gamma=gamma)
@@ -158,6 +171,22 @@ class SharedFeatures:
         if self.exponents is None:
             self.work.rows_computed += n_rows
         return MemoryBlocks(F[:, :n_variables], None, self.dtype, self._budget()), None
+
+    def _on_device(self, gamma: float, n_problems: int) -> tuple[BlockSource, Any]:
+        """Kernel values there are all but free: they are computed again rather than shared."""
+        from lasn.torch_blocks import TorchBlocks, device_memory
+        from lasn.torch_rows import place_rows
+
+        budget = device_memory(self.device, self.memory_limit)
+        self.X = place_rows(self.X, self.device, budget)
+        if self.landmarks is None:
+            return TorchBlocks(self.X, None, self.dtype, budget, n_problems, self.device), None
+        kernel = replace(self.kernel, gamma=gamma)
+        landmarks = place_rows(self.landmarks, self.device, memory=1 << 62)
+        mapping = mapping_matrix(kernel(landmarks, landmarks), cutoff=self.cutoff, dtype=self.dtype)
+        self.mapping = to_numpy(mapping)
+        columns: Any = kernel.against(landmarks, self.dtype)
+        return TorchBlocks(self.X, columns, self.dtype, budget, n_problems, self.device), mapping
 
     def function(self, W: np.ndarray) -> Function:
         """The functions of the last gamma whose coefficients are W."""
@@ -213,7 +242,7 @@ class Path:
 def fold_path(
     problem: Problem,
     folds: Sequence[Fold],
-    features: tuple[MemoryBlocks, np.ndarray | None],
+    features: tuple[BlockSource, Any],
     Cs: Sequence[float],
     newton: NewtonOptions,
     starts: Sequence[np.ndarray | None],
@@ -287,6 +316,7 @@ class Search:
         dtype: str,
         cutoff,
         memory_limit,
+        device: Any,
         deadline: float,
         on_candidate: Callable[[Evaluation], None],
     ):
@@ -296,7 +326,7 @@ class Search:
         self.method, self.newton, self.rng = landmarks, newton, rng
         self.prefers_simple = prefers_simple
         self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
-        self.deadline, self.on_candidate = deadline, on_candidate
+        self.device, self.deadline, self.on_candidate = device, deadline, on_candidate
         self.per_fold = per_fold
         self.parts = self._parts(problem.n_rows, folds)
         self.features: list[SharedFeatures] = []
@@ -419,11 +449,12 @@ class Search:
             before = perf_counter()
             folds = [self.folds[index] for index in indices]
             features = self.features[part]
-            blocks = features.at(gamma)
+            blocks = features.at(gamma, len(folds) * self.problem.targets.shape[1])
             known = [self.solutions.get((part, gamma, C)) for C in Cs]
             starts = [None if one is None else features.coefficients(one, gamma) for one in known]
             shared = perf_counter() - before
-            path = fold_path(self.problem, folds, blocks, Cs, self.newton, starts)
+            with manners_of(self.device):
+                path = fold_path(self.problem, folds, blocks, Cs, self.newton, starts)
             for C, W in zip(Cs, path.W, strict=True):
                 self.solutions[part, gamma, C] = features.function(W)
             for place, scores in enumerate(path.held_out):
@@ -478,6 +509,7 @@ class Search:
             self.cutoff,
             self.memory_limit,
             len(self.grid.gammas),
+            self.device,
         )
 
     def _landmarks_of(self, part: int, size: int):

@@ -21,6 +21,7 @@ from threadpoolctl import threadpool_limits
 
 from lasn.calibration import calibrate
 from lasn.callbacks import current_observer
+from lasn.devices import as_numpy, give_back, resolve_device
 from lasn.estimators import _LASN, LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
@@ -50,17 +51,11 @@ class _Tuned(_LASN):
                 f"and give best_params_ to {type(self).__name__.removesuffix('CV')}"
                 '(solver="exact").'
             )
-        if self.device != "cpu":
-            name = type(self).__name__
-            raise ValueError(
-                f"{name} searches by NumPy, and device={self.device!r} is another place. Search "
-                f'with device="cpu", on a part of the rows if they are many, and give best_params_ '
-                f"to {name.removesuffix('CV')}(device={self.device!r})."
-            )
 
     def _search(self, problem: Problem, y, sample_weight, groups, single: bool):
         """Search, refit on all rows, and set every fitted attribute."""
         began = perf_counter()
+        device = resolve_device(self.device)
         X = problem.X
         rng = check_random_state(self.random_state)
         folds = self._folds(X, y, groups)
@@ -100,6 +95,7 @@ class _Tuned(_LASN):
             dtype=self.dtype,
             cutoff=self.eigenvalue_cutoff,
             memory_limit=self.memory_limit,
+            device=device,
             deadline=np.inf if self.time_budget is None else began + self.time_budget,
             on_candidate=on_candidate,
         )
@@ -111,7 +107,7 @@ class _Tuned(_LASN):
                 chosen = search.chosen
                 chosen_landmarks = search.landmarks_of_level[chosen.level]
                 training = train(
-                    replace(problem, C=chosen.C),
+                    replace(problem, C=chosen.C).on(device, self.memory_limit),
                     kernel=replace(kernel, gamma=chosen.gamma),
                     n_landmarks=chosen.n_landmarks,
                     landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
@@ -399,6 +395,7 @@ device, dtype, verbose, eigenvalue_cutoff :
         -------
         self
         """
+        X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
         problem, y = self._problem(X, y, sample_weight)
         given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         search = self._search(problem, y, given, groups, single=False)
@@ -429,7 +426,7 @@ device, dtype, verbose, eigenvalue_cutoff :
         -------
         probabilities : array of shape (m, n_classes)
         """
-        return self._probabilities(self.decision_function(X))
+        return give_back(self._probabilities(as_numpy(self.decision_function(X))), X)
 
     def _probabilities(self, values: np.ndarray) -> np.ndarray:
         if self.loss == "log_loss":
@@ -450,8 +447,9 @@ device, dtype, verbose, eigenvalue_cutoff :
         """
         if self.loss == "log_loss":
             return super().predict_log_proba(X)
+        probabilities = self._probabilities(as_numpy(self.decision_function(X)))
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            return give_back(np.log(probabilities), X)
 
 
 def _has_probabilities(estimator) -> bool:
@@ -564,6 +562,7 @@ stage_seconds_ :
         -------
         self
         """
+        X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
         problem, y = self._problem(X, y, sample_weight)
         given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
         self._search(problem, y, given, groups, single=y.ndim == 1)

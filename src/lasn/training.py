@@ -341,7 +341,7 @@ def _minimize(
     """Algorithm 1 over some rows; where memory runs out, again with smaller blocks."""
     while True:
         try:
-            with _manners_of(problem.device):
+            with manners_of(problem.device):
                 objective = _objective(problem, model, memory, once)
                 return minimize(objective, start, options, on_iteration)
         except Exception as error:
@@ -350,7 +350,7 @@ def _minimize(
 
 
 @contextmanager
-def _manners_of(device: Any) -> Iterator[None]:
+def manners_of(device: Any) -> Iterator[None]:
     """On a torch device, exact products (a setting of the process) from a single thread."""
     if device is None:
         yield
