@@ -71,7 +71,7 @@ def test_weights_count_as_on_the_cpu(three_classes, device, rng):
     torch_device(device)
     X, y = three_classes
     weight = rng.randint(3, size=len(y)).astype(float)
-    settings = {"n_landmarks": 20, "class_weight": "balanced", "tol": 1e-6, "random_state": 0}
+    settings = {"landmarks": X[:20], "class_weight": "balanced", "tol": 1e-6}
     _same_fit(LASNClassifier, X, y, device, sample_weight=weight, **settings)
 
 
@@ -249,7 +249,7 @@ def test_tensors_come_back_as_they_went_in(three_classes, device, dtype):
     X, y = three_classes
     rows = torch.from_numpy(X.astype(dtype)).to(place)
     labels = torch.from_numpy(y.copy()).to(place)
-    settings = {"n_landmarks": 20, "random_state": 0, "loss": "log_loss"}
+    settings = {"landmarks": X[:20], "loss": "log_loss"}
     expected = LASNClassifier(**settings).fit(X.astype(dtype), y)
     model = LASNClassifier(device=device, **settings).fit(rows, labels)
     for method in ("predict", "decision_function", "predict_proba", "predict_log_proba"):
