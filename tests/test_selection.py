@@ -10,11 +10,13 @@ from sklearn.datasets import load_iris, make_classification, make_friedman1
 from sklearn.metrics import accuracy_score, make_scorer
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_limits
 
 import lasn.search
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, LASNRegressorCV
 from lasn.kernels import KernelColumns, resolve_gamma
 from lasn.search import Evaluation, Fold, Search
+from lasn.threads import n_threads
 
 CS, GAMMAS = [0.1, 1.0, 10.0], [0.05, 0.2]
 
@@ -246,6 +248,37 @@ def test_a_large_grid_is_tried_on_a_sample_first(monkeypatch):
     assert set(rows) == {200, 1000}
     assert (rows[: len(CS) * len(GAMMAS)] == 200).all()
     assert rows[model.best_index_] == 1000
+
+
+def test_a_short_time_is_enough_to_try_something_on_all_rows(monkeypatch):
+    """The sample that a large grid begins with is no place to calibrate probabilities."""
+    monkeypatch.setattr(lasn.search, "_MANY_SCORES", 600)
+    monkeypatch.setattr(lasn.search, "_FEWEST_ROWS", 200)
+    X, y = make_classification(1000, 5, n_informative=4, n_redundant=0, random_state=0)
+    model = LASNClassifierCV(Cs=CS, gammas=GAMMAS, cv=3, random_state=0, time_budget=1e-9)
+    model.fit(X, y)
+    assert model.cv_results_["n_resources"][model.best_index_] == 1000
+    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_the_users_limit_on_threads_is_kept(rows):
+    X, y = rows
+    seen = []
+
+    def scoring(estimator, X, y):
+        seen.append(n_threads())
+        return 1.0
+
+    with threadpool_limits(1, "blas"):
+        search(X, y, scoring=scoring)
+    assert set(seen) == {1}
+
+
+def test_one_weight_for_all_rows_changes_no_score(rows):
+    X, y = rows
+    options = {"Cs": [1.0], "gammas": [0.1], "landmarks": X[:30], "cv": 3}
+    weighted = LASNClassifierCV(**options).fit(X, y, sample_weight=1.0)
+    assert weighted.best_score_ == LASNClassifierCV(**options).fit(X, y).best_score_
 
 
 def test_the_search_widens_at_an_edge(rows):

@@ -342,13 +342,12 @@ class Search:
         level = 0
         while level < len(self.sizes):
             size = self.sizes[level]
-            if level and self._late(factor=(size / self.sizes[level - 1]) ** 2):
+            # Whatever the time, something has to be tried on all rows.
+            known = self._comparable()
+            if known and self._late(factor=(size / self.sizes[level - 1]) ** 2):
                 return
             gained = np.inf
-            if level == 0 and self.grows and self._screen():
-                pass
-            else:
-                before = self.best.score if self._comparable() else -np.inf
+            if not (level == 0 and self.grows and self._screen()):
                 self._choose_landmarks(size)
                 for gamma, Cs in self._candidates(level):
                     if self._comparable() and self._late():
@@ -356,7 +355,8 @@ class Search:
                     self._evaluate(gamma, Cs, level)
                 if self.grid.widens and level == 0:
                     self._widen()
-                gained = self.level_best(level).score - before
+                if known:
+                    gained = self.level_best(level).score - best_of(known).score
             if self.grows and gained >= self.margin and size < self.problem.n_rows:
                 self.sizes.append(min(self.problem.n_rows, int(_FOLLOWING * size)))
             level += 1

@@ -99,7 +99,8 @@ class _Tuned(_LASN):
             deadline=np.inf if self.time_budget is None else began + self.time_budget,
             on_candidate=on_candidate,
         )
-        with threadpool_limits(effective_n_jobs(self.n_jobs or -1), "blas"):
+        limit = None if self.n_jobs is None else effective_n_jobs(self.n_jobs)
+        with threadpool_limits(limit, "blas"):
             try:
                 on_stage("search")
                 search.run()
@@ -196,6 +197,14 @@ class _Tuned(_LASN):
             )
 
 
+def _score_weights(sample_weight) -> np.ndarray | None:
+    """Weights for scorers, shape (n,): one weight for all rows weighs no score against another."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    return weights if weights.ndim else None
+
+
 def _listed(values) -> list:
     """One value, or several, as a list."""
     return [values] if isinstance(values, str) or np.ndim(values) == 0 else list(values)
@@ -286,7 +295,7 @@ device, dtype, verbose, eigenvalue_cutoff :
     time_budget : float or None, default=None
         Seconds after which no further candidates are tried. At least the first gamma is.
     n_jobs : int or None, default=None
-        Most threads to use; None is all cores.
+        Most threads to use; None is as many as a matrix product would use.
 
     Attributes
     ----------
@@ -397,7 +406,7 @@ device, dtype, verbose, eigenvalue_cutoff :
         """
         X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
         problem, y = self._problem(X, y, sample_weight)
-        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        given = _score_weights(sample_weight)
         search = self._search(problem, y, given, groups, single=False)
         if self.calibration is not None and self.loss != "log_loss":
             self._calibration = self._calibrate(problem, search)
@@ -564,7 +573,7 @@ stage_seconds_ :
         """
         X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
         problem, y = self._problem(X, y, sample_weight)
-        given = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        given = _score_weights(sample_weight)
         self._search(problem, y, given, groups, single=y.ndim == 1)
         return self
 
