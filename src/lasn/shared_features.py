@@ -1,0 +1,158 @@
+"""Features that all candidates of a search share: distances once, F once for each gamma.
+
+::
+
+    E = log K / gamma   (n, k)    the exponents, for kernels that are exponentials (rbf, laplacian)
+    F = exp(gamma E) M  (n, q)    eq. (fkn) for one gamma
+
+On a device kernel values are computed again instead, by the fused products of ``torch_kernels.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lasn.arrays import to_numpy
+from lasn.blocks import BlockSource, MemoryBlocks, Work
+from lasn.features import mapping_matrix
+from lasn.kernels import Kernel
+from lasn.memory import working_memory
+from lasn.threads import for_each_slice
+
+
+class SharedFeatures:
+    """F for any gamma over one set of landmarks, shape (n, q); ``work`` counts what was computed.
+
+    Without the memory for it, kernel values are computed again when they are needed.
+    """
+
+    def __init__(
+        self,
+        X,
+        kernel: Kernel,
+        landmarks,
+        dtype,
+        cutoff,
+        memory_limit,
+        n_gammas: int,
+        device: Any = None,
+    ):
+        self.X, self.kernel, self.landmarks, self.device = X, kernel, landmarks, device
+        self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
+        self.n_gammas = n_gammas
+        self.work = Work()
+        self.products = 0
+        self.exponents: np.ndarray | None = None
+        self.mapping: np.ndarray | None = None
+        self._features: np.ndarray | None = None
+
+    def grow(self, landmarks) -> None:
+        """Take more landmarks; those before come first among them."""
+        known = self.landmarks.shape[0]
+        before, self.exponents = self.exponents, None
+        grown = landmarks.shape[0] > known and _same(landmarks[:known], self.landmarks)
+        self.landmarks, self._features = landmarks, None
+        if before is not None and grown and self._shares_exponents():
+            self.exponents = self._room()
+            self.exponents[:, :known] = before
+            self._fill_exponents(landmarks[known:], self.exponents[:, known:])
+
+    def at(self, gamma: float, n_problems: int) -> tuple[BlockSource, Any]:
+        """The feature blocks for a gamma, and the map that they lack (None: none)."""
+        if self.device is not None:
+            return self._on_device(gamma, n_problems)
+        if self.landmarks is None:
+            return MemoryBlocks(self.X, None, self.dtype, self._budget()), None
+        kernel = replace(self.kernel, gamma=gamma)
+        mapping = mapping_matrix(
+            kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
+        )
+        self.mapping = mapping
+        columns = kernel.against(self.landmarks, self.dtype)
+        if not self._fits(matrices=2):
+            return MemoryBlocks(self.X, columns, self.dtype, self._budget()), mapping
+        if self._shares_exponents() and self.exponents is None:
+            self.exponents = self._room()
+            self._fill_exponents(self.landmarks, self.exponents)
+        F = self._features if self._features is not None else self._room()
+        self._features = F
+        n_variables = mapping.shape[1]
+
+        def fill(rows: slice) -> None:
+            if self.exponents is None:
+                values = columns.matrix(self.X[rows])
+            else:
+                values = np.exp(self.exponents[rows] * self.dtype.type(gamma / self.kernel.gamma))
+            np.matmul(values, mapping, out=F[rows, :n_variables])
+
+        n_rows = self.X.shape[0]
+        for_each_slice(n_rows, columns.rows_per_slice(), fill)
+        self.products += n_rows
+        if self.exponents is None:
+            self.work.rows_computed += n_rows
+        return MemoryBlocks(F[:, :n_variables], None, self.dtype, self._budget()), None
+
+    def _on_device(self, gamma: float, n_problems: int) -> tuple[BlockSource, Any]:
+        """Kernel values there are all but free: they are computed again rather than shared."""
+        from lasn.torch_blocks import TorchBlocks, device_memory
+        from lasn.torch_rows import place_rows
+
+        budget = device_memory(self.device, self.memory_limit)
+        self.X = place_rows(self.X, self.device, budget)
+        if self.landmarks is None:
+            return TorchBlocks(self.X, None, self.dtype, budget, n_problems, self.device), None
+        kernel = replace(self.kernel, gamma=gamma)
+        landmarks = place_rows(self.landmarks, self.device, memory=1 << 62)
+        mapping = mapping_matrix(kernel(landmarks, landmarks), cutoff=self.cutoff, dtype=self.dtype)
+        self.mapping = to_numpy(mapping)
+        columns: Any = kernel.against(landmarks, self.dtype)
+        return TorchBlocks(self.X, columns, self.dtype, budget, n_problems, self.device), mapping
+
+    def function(self, W: np.ndarray) -> Function:
+        """The functions of the last gamma whose coefficients are W."""
+        beta = W[:-1] if self.mapping is None else self.mapping @ W[:-1]
+        return Function(self.landmarks, beta, W[-1:])
+
+    def coefficients(self, function: Function, gamma: float) -> np.ndarray:
+        """W of the nearest functions that these features have: M^T K(L, L') beta'."""
+        if self.mapping is None:
+            return np.vstack([function.beta, function.bias])
+        kernel = replace(self.kernel, gamma=gamma)
+        values = kernel(self.landmarks, function.landmarks) @ function.beta
+        return np.vstack([self.mapping.T @ values, function.bias])
+
+    def _fill_exponents(self, landmarks, out: np.ndarray) -> None:
+        self.kernel.against(landmarks, self.dtype).exponents(self.X, out)
+        self.work.rows_computed += self.X.shape[0]
+
+    def _shares_exponents(self) -> bool:
+        exponential = self.kernel.against(self.landmarks, self.dtype).exponential
+        return exponential and self.n_gammas > 1 and self._fits(matrices=3)
+
+    def _room(self) -> np.ndarray:
+        return np.empty((self.X.shape[0], self.landmarks.shape[0]), dtype=self.dtype)
+
+    def _fits(self, matrices: int) -> bool:
+        held = sum(array.nbytes for array in (self.exponents, self._features) if array is not None)
+        size = self.X.shape[0] * self.landmarks.shape[0] * self.dtype.itemsize
+        return matrices * size <= self._budget() + held
+
+    def _budget(self) -> int:
+        return working_memory(self.memory_limit)
+
+
+@dataclass(frozen=True)
+class Function:
+    """K(., L) beta + bias, one for each column: shapes (k, p), (k, c) and (1, c)."""
+
+    landmarks: Any
+    beta: np.ndarray
+    bias: np.ndarray
+
+
+def _same(one: Any, other: Any) -> bool:
+    difference = one != other
+    return not (difference.nnz if hasattr(difference, "nnz") else np.any(difference))
