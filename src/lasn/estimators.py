@@ -1,22 +1,15 @@
 """LASNClassifier and LASNRegressor: scikit-learn's manners around Algorithm 2.
 
-An estimator validates, encodes targets, calls :func:`lasn.training.train`, and sets its fitted
-attributes in one place. The maths is elsewhere.
+An estimator encodes targets and turns scores into predictions; what they share, from validation to
+fitted attributes, is in ``machine.py``. The maths is elsewhere.
 """
 
 from __future__ import annotations
 
-from copy import copy
-from dataclasses import replace
-from weakref import WeakKeyDictionary
-
 import numpy as np
-import scipy.sparse as sp
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import check_array, check_random_state, column_or_1d
+from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lasn.arrays import (
     bincount,
@@ -30,310 +23,21 @@ from lasn.arrays import (
     wide,
 )
 from lasn.callbacks import (
-    CallbackSupportMixin,
-    IterationCallbacks,
-    current_observer,
     with_callbacks,
 )
 from lasn.devices import (
     as_numpy,
-    as_tensor,
-    check_tensor,
     give_back,
     is_foreign,
-    resolve_device,
 )
-from lasn.exact import train_exact
-from lasn.kernels import Kernel, resolve_gamma
-from lasn.landmarks import here, target_bins
+from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
-from lasn.newton import NewtonOptions
-from lasn.parameters import check_parameters
-from lasn.progress import ProgressBar
-from lasn.training import Model, Problem, scores, train
-
-# Parameters that decide what the landmarks are: warm_start keeps them while these stay.
-_LANDMARK_PARAMETERS = (
-    "n_landmarks", "landmarks", "kernel", "gamma", "degree", "coef0", "eigenvalue_cutoff"
-)  # fmt: skip
+from lasn.machine import KernelMachine
+from lasn.targets import class_weights
+from lasn.training import Problem
 
 
-class _LASN(CallbackSupportMixin, BaseEstimator):
-    """What classifier and regressor share: rows in, scores out."""
-
-    def _fit(self, problem: Problem, y, single: bool):
-        """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
-        X, sample_weight = problem.X, problem.sample_weight
-        previous = self._warm_start_model(X, problem.targets.shape[1])
-        device = resolve_device(self.device)
-        if device is not None and self.solver == "exact":
-            raise ValueError(
-                f'solver="exact" needs device="cpu"; device={self.device!r} was given. Set one of '
-                'the two to "cpu" or "auto".'
-            )
-        problem = problem.on(device, self.memory_limit)
-        if sp.issparse(X):
-            gamma = resolve_gamma(self.gamma, X, sample_weight)
-        else:
-            gamma = resolve_gamma(self.gamma, problem.X, problem.sample_weight)
-        if previous is None:
-            kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
-        else:
-            kernel = previous.kernel
-        newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
-        bar = ProgressBar(self.verbose, self.tol)
-        callbacks = IterationCallbacks(self, X, y, sample_weight)
-        observer = current_observer()
-        history: list[dict] = []
-
-        def on_stage(name):
-            bar.stage(name)
-            if observer is not None:
-                observer.stage(name)
-
-        def on_iteration(model, record):
-            history.append(record)
-            bar.iteration(len(history), record)
-            if observer is not None:
-                observer.iteration(len(history), record, lambda: as_of_now(model))
-            return callbacks.iteration(lambda: self._attributes(model, single))
-
-        def as_of_now(model):
-            fitted = copy(self)._set_fitted(self._attributes(model, single), list(history))
-            fitted._landmark_parameters = self._current_landmark_parameters()
-            return fitted
-
-        try:
-            training = (train_exact if self.solver == "exact" else train)(
-                replace(problem, C=float(self.C)),
-                kernel=kernel,
-                n_landmarks=self.n_landmarks,
-                landmarks=self.landmarks,
-                newton=newton,
-                rng=check_random_state(self.random_state),
-                eigenvalue_cutoff=self.eigenvalue_cutoff,
-                dtype=self.dtype,
-                memory_limit=self.memory_limit,
-                start=previous,
-                on_stage=on_stage,
-                on_iteration=on_iteration,
-            )
-        finally:
-            bar.close()
-        attributes = self._attributes(training.model, single)
-        self._set_fitted(attributes, training.newton.history)
-        self.stage_seconds_ = training.seconds
-        self._landmark_parameters = self._current_landmark_parameters()
-        callbacks.end(lambda: attributes)
-        training.newton.warn_unless_converged(newton, training.model.dtype)
-        return self
-
-    def _set_fitted(self, attributes: dict, history: list[dict]):
-        for name, value in attributes.items():
-            setattr(self, name, value)
-        self.history_ = history
-        self.n_iter_ = len(history)
-        return self
-
-    def _attributes(self, model: Model, single: bool) -> dict:
-        """The attributes that prediction needs, from a model: scores are K(x, L) beta + b."""
-        n_landmarks = 0 if model.landmarks is None else model.landmarks.shape[0]
-        coef, dual_coef, intercept = model.W[:-1].T, model.beta.T, model.W[-1]
-        if single:
-            coef, dual_coef, intercept = coef[0], dual_coef[0], float(intercept[0])
-        return {
-            "landmarks_": here(model.landmarks),
-            "n_landmarks_": n_landmarks,
-            "mapping_": to_numpy(model.mapping),
-            "coef_": np.array(coef),
-            "dual_coef_": np.array(dual_coef),
-            "intercept_": np.array(intercept) if np.ndim(intercept) else intercept,
-            "gamma_": model.kernel.gamma,
-            "_dtype": model.dtype,
-            "_n_scores": None if single else model.W.shape[1],
-        }
-
-    def _scores(self, X):
-        """K(X, L) beta + b, shape (m,) or (m, c): NumPy's, or a tensor on the device."""
-        check_is_fitted(self)
-        device = resolve_device(self.device)
-        X = self._validate_rows(X, device, reset=False)
-        if device is not None and (is_tensor(X) or self.landmarks_ is not None):
-            from lasn.torch_blocks import device_memory
-            from lasn.torch_rows import place_rows
-
-            X = place_rows(X, device, device_memory(device, self.memory_limit))
-        beta = np.atleast_2d(self.dual_coef_).T
-        values = cast(scores(X, _fitted_columns(self, device), beta, self.intercept_), X.dtype)
-        return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
-
-    def _fitted_problem(self, X, y, sample_weight) -> Problem:
-        """The problem that this fitted model is an answer to, on these rows."""
-        check_is_fitted(self)
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=False,
-            accept_sparse="csr",
-            dtype=[np.float64, np.float32],
-            multi_output=isinstance(self, RegressorMixin),
-        )
-        known = getattr(self, "classes_", None)
-        if known is not None and not np.isin(y, known).all():
-            stranger = y[~np.isin(y, known)][0]
-            raise ValueError(
-                f"y has the label {str(stranger)!r}, which the model was not fitted to; "
-                f"its classes are {known[:10].tolist()}."
-            )
-        weight = _check_sample_weight(sample_weight, X)
-        C = self.C_ if hasattr(self, "C_") else self.C
-        return replace(self._problem_again(X, y, weight), C=float(C))
-
-    def _fitted_model(self) -> Model:
-        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
-        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
-
-    def _fitted_kernel(self) -> Kernel:
-        return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
-
-    def _current_landmark_parameters(self) -> dict:
-        return {name: getattr(self, name) for name in _LANDMARK_PARAMETERS}
-
-    def _warm_start_model(self, X, n_problems: int) -> Model | None:
-        """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
-        if not (self.warm_start and hasattr(self, "_landmark_parameters")):
-            return None
-        # Support vectors are no landmarks to begin a reduced problem with.
-        if self.mapping_ is None and self.landmarks_ is not None and self.solver != "exact":
-            return None
-        before, now = self._landmark_parameters, self._current_landmark_parameters()
-        same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
-        model = self._fitted_model()
-        if not same or model.W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
-            return None
-        return model
-
-    def _check_parameters(self) -> None:
-        check_parameters(self)
-
-    def _validate(self, X, y, sample_weight, **y_options):
-        """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
-        self._check_parameters()
-        device = resolve_device(self.device)
-        self._n_features_trained = getattr(self, "n_features_in_", None)
-        if device is not None and is_foreign(X):
-            X = self._validate_rows(X, device, reset=True)
-            y = _check_targets(as_tensor(y), X.shape[0], **y_options)
-        else:
-            X, y = validate_data(
-                self,
-                as_numpy(X),
-                as_numpy(y),
-                accept_sparse="csr",
-                dtype=[np.float64, np.float32],
-                **y_options,
-            )
-        return X, y, _check_sample_weight(as_tensor(sample_weight), X)
-
-    def _validate_rows(self, X, device, reset: bool):
-        """Rows as an array, a CSR matrix or, for a torch device, a tensor if they are foreign."""
-        if device is not None and is_foreign(X):
-            X = as_tensor(X)
-            rows = check_tensor("X", X)
-            validate_data(self, X, skip_check_array=True, reset=reset)
-            return rows
-        types = [np.float64, np.float32]
-        return validate_data(self, as_numpy(X), accept_sparse="csr", dtype=types, reset=reset)
-
-    def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
-
-# What a kernel prepares of its landmarks, for models that predict few rows at a time. It is not an
-# attribute: predicting leaves an estimator, and its pickle, as it is.
-_prepared: WeakKeyDictionary = WeakKeyDictionary()
-
-
-def _fitted_columns(estimator: _LASN, device):
-    """The kernel against the fitted landmarks, on the device; None for the linear kernel."""
-    landmarks = estimator.landmarks_
-    if landmarks is None:
-        return None
-    kernel = estimator._fitted_kernel()
-    known, there, source, columns = _prepared.get(estimator, (None, None, None, None))
-    if known != kernel or there != device or source is not landmarks:
-        placed = landmarks
-        if device is not None:
-            from lasn.torch_rows import place_rows
-
-            placed = place_rows(landmarks, device, memory=1 << 62)
-        columns = kernel.against(placed, estimator._dtype)
-        _prepared[estimator] = (kernel, device, landmarks, columns)
-    return columns
-
-
-def _equal(before, now) -> bool:
-    try:
-        return bool(np.all(before == now))
-    except (TypeError, ValueError):
-        return False
-
-
-def _check_targets(y, n_rows: int, multi_output: bool = False, y_numeric: bool = False):
-    """Targets of rows that are tensors: a tensor, or an array of labels of any type."""
-    if is_tensor(y):
-        if y_numeric or y.is_floating_point():
-            y = check_tensor("y", y, ndim=(1, 2) if multi_output else (1,))
-    elif multi_output:
-        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-    else:
-        y = column_or_1d(y)
-    if y.ndim not in ((1, 2) if multi_output else (1,)) or y.shape[0] != n_rows:
-        raise ValueError(
-            f"y has shape {tuple(y.shape)} but X has {n_rows} rows; y must have shape ({n_rows},)"
-            f"{f' or ({n_rows}, n_targets)' if multi_output else ''}."
-        )
-    return y
-
-
-def _check_sample_weight(sample_weight, X):
-    """Weights of the rows, shape (n,), where the rows are."""
-    n_rows = X.shape[0]
-    if sample_weight is None:
-        return wide(X[:, 0] * 0.0 + 1.0) if is_tensor(X) else np.ones(n_rows)
-    try:
-        weight = like(sample_weight, X, np.float64) if is_tensor(X) else None
-        if weight is None:
-            weight = np.array(to_numpy(sample_weight), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"sample_weight must be numbers: {error}.") from error
-    if weight.ndim == 0:
-        weight = weight + _check_sample_weight(None, X) * 0.0
-    if weight.ndim != 1:
-        raise ValueError(
-            f"Sample weights must be 1D array or scalar: sample_weight has shape {weight.shape}, "
-            f"it must have shape ({n_rows},)."
-        )
-    if len(weight) != n_rows:
-        raise ValueError(
-            f"sample_weight.shape == {weight.shape}, expected {(n_rows,)}: one weight a row of X."
-        )
-    if not namespace(weight).isfinite(weight).all():
-        raise ValueError("sample_weight contains NaN or infinity; every weight must be finite.")
-    if (weight < 0).any():
-        raise ValueError(
-            f"sample_weight has negative values (the least is {weight.min():g}); every weight must "
-            "be zero or more."
-        )
-    if not (weight > 0).any():
-        raise ValueError("sample_weight is zero for every row; at least one must be positive.")
-    return weight
-
-
-class LASNClassifier(ClassifierMixin, _LASN):
+class LASNClassifier(ClassifierMixin, KernelMachine):
     """Kernel SVM classifier: landmarks, Nystroem features and a semismooth Newton method.
 
     Minimises, for each class against the rest (once for two classes)::
@@ -526,7 +230,7 @@ class LASNClassifier(ClassifierMixin, _LASN):
         """The problem of rows whose labels are places in ``classes_``, with C = 1."""
         classes = self.classes_
         totals = to_numpy(bincount(labels, sample_weight, len(classes)))
-        weight_of_class = _class_weights(self.class_weight, classes, totals)
+        weight_of_class = class_weights(self.class_weight, classes, totals)
         if len(classes) == 2:
             belongs = labels[:, None] == 1
         else:
@@ -648,24 +352,7 @@ def _needs_log_loss(estimator) -> bool:
     return True
 
 
-def _class_weights(class_weight, classes, totals: np.ndarray) -> np.ndarray:
-    """The weight of each class; ``"balanced"`` looks at the ``totals`` of the rows' weights."""
-    if class_weight == "balanced":
-        present = totals > 0.0
-        balanced = totals.sum() / (np.count_nonzero(present) * np.where(present, totals, 1.0))
-        return np.where(present, balanced, 0.0)
-    if isinstance(class_weight, dict):
-        unknown = [label for label in class_weight if label not in classes]
-        if unknown:
-            raise ValueError(
-                f"class_weight names {unknown[0]!r}, which is not a class of y. "
-                f"The classes are {classes[:10].tolist()}{' ...' if len(classes) > 10 else ''}."
-            )
-    given = class_weight or {}
-    return np.array([given.get(label, 1.0) for label in classes.tolist()], dtype=np.float64)
-
-
-class LASNRegressor(RegressorMixin, _LASN):
+class LASNRegressor(RegressorMixin, KernelMachine):
     """Kernel support vector regression with the squared epsilon-insensitive loss.
 
     Minimises 1/2 |w|^2 + C sum_i s_i max(0, |<w, x~_i> - y_i| - epsilon)^2 over the features of

@@ -22,9 +22,10 @@ from threadpoolctl import threadpool_limits
 from lasn.calibration import calibrate
 from lasn.callbacks import current_observer
 from lasn.devices import as_numpy, give_back, resolve_device
-from lasn.estimators import _LASN, LASNClassifier, LASNRegressor
+from lasn.estimators import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
+from lasn.machine import KernelMachine
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters, one_or_several
 from lasn.progress import ProgressBar
@@ -35,7 +36,7 @@ _DEFAULT_CS = (1.0, 10.0, 100.0)
 _DEFAULT_GAMMA_FACTORS = (0.25, 1.0, 4.0)
 
 
-class _Tuned(_LASN):
+class _Tuned(KernelMachine):
     """What both searches share: a problem in, the best model out."""
 
     def _check_parameters(self) -> None:

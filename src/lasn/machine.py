@@ -1,0 +1,272 @@
+"""What classifiers and regressors share: rows in, a fit, fitted attributes, scores out.
+
+A machine validates rows, calls :func:`lasn.training.train` (or :func:`lasn.exact.train_exact`), and
+sets its fitted attributes in one place. Its scores are f(x) = K(x, L) beta + b, shape (m, c).
+"""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lasn.arrays import (
+    cast,
+    is_tensor,
+    to_numpy,
+)
+from lasn.callbacks import (
+    CallbackSupportMixin,
+    IterationCallbacks,
+    current_observer,
+)
+from lasn.devices import (
+    as_numpy,
+    as_tensor,
+    check_tensor,
+    is_foreign,
+    resolve_device,
+)
+from lasn.exact import train_exact
+from lasn.kernels import Kernel, resolve_gamma
+from lasn.landmarks import here
+from lasn.newton import NewtonOptions
+from lasn.parameters import check_parameters
+from lasn.progress import ProgressBar
+from lasn.targets import check_sample_weight, check_targets
+from lasn.training import Model, Problem, scores, train
+
+# Parameters that decide what the landmarks are: warm_start keeps them while these stay.
+_LANDMARK_PARAMETERS = (
+    "n_landmarks", "landmarks", "kernel", "gamma", "degree", "coef0", "eigenvalue_cutoff"
+)  # fmt: skip
+
+
+class KernelMachine(CallbackSupportMixin, BaseEstimator):
+    """What classifier and regressor share: rows in, scores out."""
+
+    def _fit(self, problem: Problem, y, single: bool):
+        """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
+        X, sample_weight = problem.X, problem.sample_weight
+        previous = self._warm_start_model(X, problem.targets.shape[1])
+        device = resolve_device(self.device)
+        if device is not None and self.solver == "exact":
+            raise ValueError(
+                f'solver="exact" needs device="cpu"; device={self.device!r} was given. Set one of '
+                'the two to "cpu" or "auto".'
+            )
+        problem = problem.on(device, self.memory_limit)
+        if sp.issparse(X):
+            gamma = resolve_gamma(self.gamma, X, sample_weight)
+        else:
+            gamma = resolve_gamma(self.gamma, problem.X, problem.sample_weight)
+        if previous is None:
+            kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+        else:
+            kernel = previous.kernel
+        newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
+        bar = ProgressBar(self.verbose, self.tol)
+        callbacks = IterationCallbacks(self, X, y, sample_weight)
+        observer = current_observer()
+        history: list[dict] = []
+
+        def on_stage(name):
+            bar.stage(name)
+            if observer is not None:
+                observer.stage(name)
+
+        def on_iteration(model, record):
+            history.append(record)
+            bar.iteration(len(history), record)
+            if observer is not None:
+                observer.iteration(len(history), record, lambda: as_of_now(model))
+            return callbacks.iteration(lambda: self._attributes(model, single))
+
+        def as_of_now(model):
+            fitted = copy(self)._set_fitted(self._attributes(model, single), list(history))
+            fitted._landmark_parameters = self._current_landmark_parameters()
+            return fitted
+
+        try:
+            training = (train_exact if self.solver == "exact" else train)(
+                replace(problem, C=float(self.C)),
+                kernel=kernel,
+                n_landmarks=self.n_landmarks,
+                landmarks=self.landmarks,
+                newton=newton,
+                rng=check_random_state(self.random_state),
+                eigenvalue_cutoff=self.eigenvalue_cutoff,
+                dtype=self.dtype,
+                memory_limit=self.memory_limit,
+                start=previous,
+                on_stage=on_stage,
+                on_iteration=on_iteration,
+            )
+        finally:
+            bar.close()
+        attributes = self._attributes(training.model, single)
+        self._set_fitted(attributes, training.newton.history)
+        self.stage_seconds_ = training.seconds
+        self._landmark_parameters = self._current_landmark_parameters()
+        callbacks.end(lambda: attributes)
+        training.newton.warn_unless_converged(newton, training.model.dtype)
+        return self
+
+    def _set_fitted(self, attributes: dict, history: list[dict]):
+        for name, value in attributes.items():
+            setattr(self, name, value)
+        self.history_ = history
+        self.n_iter_ = len(history)
+        return self
+
+    def _attributes(self, model: Model, single: bool) -> dict:
+        """The attributes that prediction needs, from a model: scores are K(x, L) beta + b."""
+        n_landmarks = 0 if model.landmarks is None else model.landmarks.shape[0]
+        coef, dual_coef, intercept = model.W[:-1].T, model.beta.T, model.W[-1]
+        if single:
+            coef, dual_coef, intercept = coef[0], dual_coef[0], float(intercept[0])
+        return {
+            "landmarks_": here(model.landmarks),
+            "n_landmarks_": n_landmarks,
+            "mapping_": to_numpy(model.mapping),
+            "coef_": np.array(coef),
+            "dual_coef_": np.array(dual_coef),
+            "intercept_": np.array(intercept) if np.ndim(intercept) else intercept,
+            "gamma_": model.kernel.gamma,
+            "_dtype": model.dtype,
+            "_n_scores": None if single else model.W.shape[1],
+        }
+
+    def _scores(self, X):
+        """K(X, L) beta + b, shape (m,) or (m, c): NumPy's, or a tensor on the device."""
+        check_is_fitted(self)
+        device = resolve_device(self.device)
+        X = self._validate_rows(X, device, reset=False)
+        if device is not None and (is_tensor(X) or self.landmarks_ is not None):
+            from lasn.torch_blocks import device_memory
+            from lasn.torch_rows import place_rows
+
+            X = place_rows(X, device, device_memory(device, self.memory_limit))
+        beta = np.atleast_2d(self.dual_coef_).T
+        values = cast(scores(X, _fitted_columns(self, device), beta, self.intercept_), X.dtype)
+        return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
+
+    def _fitted_problem(self, X, y, sample_weight) -> Problem:
+        """The problem that this fitted model is an answer to, on these rows."""
+        check_is_fitted(self)
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=False,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=isinstance(self, RegressorMixin),
+        )
+        known = getattr(self, "classes_", None)
+        if known is not None and not np.isin(y, known).all():
+            stranger = y[~np.isin(y, known)][0]
+            raise ValueError(
+                f"y has the label {str(stranger)!r}, which the model was not fitted to; "
+                f"its classes are {known[:10].tolist()}."
+            )
+        weight = check_sample_weight(sample_weight, X)
+        C = self.C_ if hasattr(self, "C_") else self.C
+        return replace(self._problem_again(X, y, weight), C=float(C))
+
+    def _fitted_model(self) -> Model:
+        W = np.vstack([np.atleast_2d(self.coef_).T, np.atleast_1d(self.intercept_)])
+        return Model(self._fitted_kernel(), self.landmarks_, self.mapping_, W, self._dtype)
+
+    def _fitted_kernel(self) -> Kernel:
+        return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
+
+    def _current_landmark_parameters(self) -> dict:
+        return {name: getattr(self, name) for name in _LANDMARK_PARAMETERS}
+
+    def _warm_start_model(self, X, n_problems: int) -> Model | None:
+        """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
+        if not (self.warm_start and hasattr(self, "_landmark_parameters")):
+            return None
+        # Support vectors are no landmarks to begin a reduced problem with.
+        if self.mapping_ is None and self.landmarks_ is not None and self.solver != "exact":
+            return None
+        before, now = self._landmark_parameters, self._current_landmark_parameters()
+        same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
+        model = self._fitted_model()
+        if not same or model.W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
+            return None
+        return model
+
+    def _check_parameters(self) -> None:
+        check_parameters(self)
+
+    def _validate(self, X, y, sample_weight, **y_options):
+        """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
+        self._check_parameters()
+        device = resolve_device(self.device)
+        self._n_features_trained = getattr(self, "n_features_in_", None)
+        if device is not None and is_foreign(X):
+            X = self._validate_rows(X, device, reset=True)
+            y = check_targets(as_tensor(y), X.shape[0], **y_options)
+        else:
+            X, y = validate_data(
+                self,
+                as_numpy(X),
+                as_numpy(y),
+                accept_sparse="csr",
+                dtype=[np.float64, np.float32],
+                **y_options,
+            )
+        return X, y, check_sample_weight(as_tensor(sample_weight), X)
+
+    def _validate_rows(self, X, device, reset: bool):
+        """Rows as an array, a CSR matrix or, for a torch device, a tensor if they are foreign."""
+        if device is not None and is_foreign(X):
+            X = as_tensor(X)
+            rows = check_tensor("X", X)
+            validate_data(self, X, skip_check_array=True, reset=reset)
+            return rows
+        types = [np.float64, np.float32]
+        return validate_data(self, as_numpy(X), accept_sparse="csr", dtype=types, reset=reset)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+# What a kernel prepares of its landmarks, for models that predict few rows at a time. It is not an
+# attribute: predicting leaves an estimator, and its pickle, as it is.
+_prepared: WeakKeyDictionary = WeakKeyDictionary()
+
+
+def _fitted_columns(estimator: KernelMachine, device):
+    """The kernel against the fitted landmarks, on the device; None for the linear kernel."""
+    landmarks = estimator.landmarks_
+    if landmarks is None:
+        return None
+    kernel = estimator._fitted_kernel()
+    known, there, source, columns = _prepared.get(estimator, (None, None, None, None))
+    if known != kernel or there != device or source is not landmarks:
+        placed = landmarks
+        if device is not None:
+            from lasn.torch_rows import place_rows
+
+            placed = place_rows(landmarks, device, memory=1 << 62)
+        columns = kernel.against(placed, estimator._dtype)
+        _prepared[estimator] = (kernel, device, landmarks, columns)
+    return columns
+
+
+def _equal(before, now) -> bool:
+    try:
+        return bool(np.all(before == now))
+    except (TypeError, ValueError):
+        return False
