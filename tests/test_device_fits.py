@@ -14,7 +14,8 @@ from lasn.blocks import Workspace
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
 from lasn.newton import NewtonOptions
-from lasn.training import Problem, train
+from lasn.problem import Problem
+from lasn.training import train
 
 __all__ = ["tensors_are_no_arrays"]
 pytestmark = pytest.mark.usefixtures("tensors_are_no_arrays")

@@ -13,7 +13,7 @@ from lasn.exact import distinct
 from lasn.gram import Gram
 from lasn.kernels import Kernel
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive, SquaredHinge
-from lasn.training import Problem
+from lasn.problem import Problem
 
 TIGHT = {"solver": "exact", "tol": 1e-8, "random_state": 0}
 

@@ -24,9 +24,10 @@ from sklearn.utils import check_random_state
 from lasn.bounds import SMALL, KernelError, Theorem2, kernel_error, theorem_2
 from lasn.enclosure import Dual, Primal
 from lasn.losses import SquaredHinge
+from lasn.model import Model
+from lasn.problem import Problem
 from lasn.progress import Bar
 from lasn.threads import serial_products
-from lasn.training import Model, Problem
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,9 @@ from lasn.factors import factorize
 from lasn.gram import Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import working_memory
+from lasn.model import Model
+from lasn.problem import Problem
 from lasn.progress import Bar
-from lasn.training import Model, Problem
 
 _UNIT = float(np.finfo(np.float64).eps)
 # Columns of a kernel matrix that are in memory at once, for a slice of rows.

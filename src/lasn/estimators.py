@@ -33,8 +33,8 @@ from lasn.devices import (
 from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.machine import KernelMachine
+from lasn.problem import Problem
 from lasn.targets import class_weights
-from lasn.training import Problem
 
 
 class LASNClassifier(ClassifierMixin, KernelMachine):

@@ -43,9 +43,11 @@ from lasn.factors import factorize
 from lasn.gram import Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import working_memory
+from lasn.model import Model
 from lasn.newton import NewtonOptions, Status, line_search
+from lasn.problem import Problem
 from lasn.threads import serial_products
-from lasn.training import Model, Problem, train
+from lasn.training import train
 from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
 
 # Up to this many rows, float64 costs nothing that anyone would notice.

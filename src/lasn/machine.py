@@ -36,11 +36,13 @@ from lasn.devices import (
 from lasn.exact import train_exact
 from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import here
+from lasn.model import Model, scores
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
+from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.targets import check_sample_weight, check_targets
-from lasn.training import Model, Problem, scores, train
+from lasn.training import train
 
 # Parameters that decide what the landmarks are: warm_start keeps them while these stay.
 _LANDMARK_PARAMETERS = (

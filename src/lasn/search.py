@@ -27,9 +27,10 @@ from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks, nearest_rows
 from lasn.newton import NewtonOptions, NewtonStart, minimize
 from lasn.objective import RegularizedLoss
+from lasn.problem import Problem
 from lasn.shared_features import Function, SharedFeatures
 from lasn.threads import serial_products
-from lasn.training import Problem, find_landmarks, manners_of, resolve_dtype
+from lasn.training import find_landmarks, manners_of, resolve_dtype
 
 # Rows times columns (classes times folds) up to which the whole grid is tried on all rows, and the
 # fewest rows that it is tried on otherwise.

@@ -28,9 +28,10 @@ from lasn.landmarks import check_landmarks, count_landmarks
 from lasn.machine import KernelMachine
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters, one_or_several
+from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.search import Evaluation, Fold, Grid, Search
-from lasn.training import Problem, train
+from lasn.training import train
 
 _DEFAULT_CS = (1.0, 10.0, 100.0)
 _DEFAULT_GAMMA_FACTORS = (0.25, 1.0, 4.0)

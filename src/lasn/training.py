@@ -8,14 +8,14 @@
     4  features K_rl M, block by block                   kernels.py, blocks.py
     5  minimise the reduced objective by Algorithm 1     objective.py, newton.py
 
-and Algorithm 3, prediction through beta = M w, in :meth:`Model.scores`.
+Algorithm 3, prediction through beta = M w, is in ``model.py``.
 
-A problem's arrays are NumPy's or torch's on some device: all steps happen where they are.
+All steps happen where the problem's rows are: in memory or on a torch device (``problem.py``), on
+disk or on a cluster (``chunked_problem.py``).
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -24,27 +24,15 @@ from typing import Any
 
 import numpy as np
 
-from lasn.arrays import (
-    ascending,
-    bincount,
-    float32_products,
-    is_tensor,
-    like,
-    nonzero,
-    permutation,
-    to_numpy,
-    wide,
-    widest_dtype,
-)
-from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
-from lasn.caller import warn_caller
+from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
+from lasn.blocks import Workspace
 from lasn.features import mapping_matrix
-from lasn.kernels import Kernel, KernelColumns, resolve_kernel_name
-from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
-from lasn.losses import LogLoss, Loss, SquaredHinge
-from lasn.memory import working_memory
+from lasn.kernels import Kernel, resolve_kernel_name
+from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks
+from lasn.losses import LogLoss, SquaredHinge
+from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
-from lasn.objective import RegularizedLoss
+from lasn.problem import Memory, Problem
 from lasn.threads import one_thread, serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
@@ -66,130 +54,6 @@ _HESSIANS = 10
 _ROWS_A_COLUMN = 2.5
 _ROWS_A_COLUMN_ON_DEVICE = 4.0
 _FEW = 0.6
-# A device that has not even this much memory left cannot be helped by smaller blocks.
-_LEAST_BUDGET = 64 << 20
-
-
-@dataclass
-class Problem:
-    """Rows, and what to fit to them.
-
-    ``targets`` has shape (n, c): +-1 for each class, or real targets. ``groups``, shape (n,), are
-    classes or bins of the target, for choosing landmarks. All are NumPy's, or all are on one of
-    torch's devices.
-    """
-
-    X: Any
-    targets: Any
-    sample_weight: Any
-    groups: Any
-    C: float
-    loss: Loss
-
-    @property
-    def n_rows(self) -> int:
-        return self.X.shape[0]
-
-    @property
-    def device(self) -> Any:
-        """torch's device; None for NumPy."""
-        return self.targets.device if is_tensor(self.targets) else None
-
-    def place(self, rows: Any) -> Any:
-        """Landmarks where the rows are."""
-        if self.device is None or rows is None:
-            return rows
-        from lasn.torch_rows import place_rows
-
-        return place_rows(rows, self.device, memory=1 << 62)
-
-    def on(self, device: Any, memory_limit: Any) -> Problem:
-        """The problem on one of torch's devices; as it is where that is None."""
-        if device is None:
-            return self
-        from lasn.torch_blocks import device_memory
-        from lasn.torch_rows import place_rows, shared_tensor
-
-        X = place_rows(self.X, device, device_memory(device, memory_limit))
-        dtype = widest_dtype(device)
-        return replace(
-            self,
-            X=X,
-            targets=shared_tensor(self.targets).to(device, dtype),
-            sample_weight=shared_tensor(self.sample_weight).to(device, dtype),
-            groups=shared_tensor(self.groups).to(device),
-        )
-
-    def sample(self, rows: Any) -> Problem:
-        """The problem on some of the rows, weighted so that each group counts as in the whole."""
-        rows = like(rows, self.groups, np.int64)
-        weight, groups = self.sample_weight[rows], self.groups[rows]
-        size = int(self.groups.max()) + 1
-        whole = to_numpy(bincount(self.groups, self.sample_weight, size))
-        part = to_numpy(bincount(groups, weight, size))
-        scale = np.divide(whole, part, out=np.zeros(size), where=part > 0.0)
-        return replace(self.only(rows), sample_weight=weight * like(scale, weight)[groups])
-
-    def only(self, rows: Any) -> Problem:
-        """The problem on some of the rows, as if there were no others.
-
-        Their positions may come from anywhere; they are kept where the problem is.
-        """
-        rows = like(rows, self.groups, np.int64)
-        return replace(
-            self,
-            X=ChosenRows(self.X, rows),
-            targets=self.targets[rows],
-            sample_weight=self.sample_weight[rows],
-            groups=self.groups[rows],
-        )
-
-
-@dataclass
-class Model:
-    """What training found: the function f(x) = K(x, L) beta + b, one column a problem."""
-
-    kernel: Kernel
-    landmarks: Any
-    mapping: Any
-    W: np.ndarray
-    dtype: np.dtype
-
-    @property
-    def beta(self) -> np.ndarray:
-        """beta = M w, shape (k, c)."""
-        if self.mapping is None:
-            return self.W[:-1]
-        mapping = wide(self.mapping)
-        return to_numpy(mapping @ like(self.W[:-1], mapping))
-
-    def scores(self, X) -> Any:
-        """Algorithm 3: K_el beta + b, shape (m, c), block by block, F never formed."""
-        columns = None
-        if self.landmarks is not None:
-            columns = self.kernel.against(self.landmarks, self.dtype)
-        return scores(X, columns, self.beta, self.W[-1])
-
-
-@dataclass
-class Memory:
-    """How many bytes of features may be kept, and where; and what a fit inside this one is told."""
-
-    budget: int
-    workspace: Workspace
-    limits: dict[str, Any]
-
-    def back_off(self, error: Exception) -> bool:
-        """Whether to try again, with half of the budget, after a device ran out of memory."""
-        if type(error).__name__ != "OutOfMemoryError" or self.budget <= _LEAST_BUDGET:
-            return False
-        self.budget //= 2
-        warn_caller(
-            f"The device ran out of memory; going on with blocks of {self.budget / 1e9:.1f} GB in "
-            "all. Set memory_limit to leave more of it to others from the start."
-        )
-        sys.modules["torch"].cuda.empty_cache()
-        return True
 
 
 @dataclass
@@ -202,17 +66,6 @@ class Training:
     model: Model
     newton: NewtonResult
     seconds: dict[str, float]
-
-
-def scores(X, columns: KernelColumns | None, beta, intercept) -> Any:
-    """K(X, L) beta + b, shape (m, c); X beta + b without landmarks (linear kernel)."""
-    if columns is None:
-        products = X @ like(beta, X)
-    else:
-        products = columns.times(X, beta)
-    if is_tensor(products):
-        return products + like(np.atleast_1d(intercept), products)
-    return np.asarray(products) + intercept
 
 
 @serial_products()  # blocks of rows have the threads
@@ -236,12 +89,12 @@ def train(
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
     limits = {"memory_limit": memory_limit, "workspace": workspace}
-    problem = _without_zero_weights(problem)
+    problem = problem.without_zero_weights()
     coarse = None
     clock.stage("landmarks")
     if resolve_kernel_name(kernel.name) == "linear":
         chosen = mapping = None
-        n_variables = problem.X.shape[1]
+        n_variables = problem.n_features
         dtype = resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
     else:
         if start is not None:
@@ -250,7 +103,7 @@ def train(
             k = count_landmarks(n_landmarks, problem.n_rows)
             chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
-            chosen = problem.place(check_landmarks(landmarks, problem.X))
+            chosen = problem.own_landmarks(landmarks)
         clock.stage("map")
         dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
@@ -258,15 +111,16 @@ def train(
 
     clock.stage("solve")
     hessians = 8 * _HESSIANS * (n_variables + 1) ** 2 if mapping is not None else 0
-    memory = Memory(_free_memory(problem, memory_limit, hessians), workspace, limits)
-    W = np.zeros((n_variables + 1, problem.targets.shape[1]))
+    memory = Memory(problem.free_memory(memory_limit, hessians), workspace, limits)
+    W = np.zeros((n_variables + 1, problem.n_problems))
     model = Model(kernel, chosen, mapping, W, dtype)
+    pool = problem.pool(rng)
     if start is not None and start.W.shape == W.shape:
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
         first = replace(model, W=start.W)
     else:
-        known, first = _start(problem, model, coarse, memory, rng)
-    result = _solve(problem, model, known, first, newton, memory, on_iteration)
+        known, first = _start(problem.n_rows, pool, model, coarse, memory, rng)
+    result = _solve(problem, pool, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
@@ -276,25 +130,15 @@ def find_landmarks(
     """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
     fitted: list[Model] = []
 
-    def active_rows(first, rows):
-        """Which rows a first, smaller fit with these landmarks leaves active: a mask."""
-        sample = problem.sample(rows)
+    def active_rows(first, sample: Problem):
+        """Which rows of a sample a first, smaller fit with these landmarks leaves active."""
         if isinstance(sample.loss, LogLoss):  # every row is active in it
             sample = replace(sample, loss=SquaredHinge())
         fitted.append(_rough_fit(sample, kernel, first, limits, rng))
         _, _, curvature = sample.loss.expand(sample.targets, fitted[0].scores(sample.X))
         return to_numpy((curvature > 0.0).any(axis=1))
 
-    chosen = choose_landmarks(
-        method,
-        problem.X,
-        k,
-        groups=problem.groups,
-        sample_weight=problem.sample_weight,
-        rng=rng,
-        active_rows=active_rows,
-    )
-    chosen = problem.place(chosen)
+    chosen = problem.place(problem.landmarks(method, k, rng, active_rows))
     return chosen, fitted[0] if fitted else None
 
 
@@ -310,25 +154,6 @@ def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, An
     ).model
 
 
-def _objective(
-    problem: Problem, model: Model, memory: Memory, once: bool = False
-) -> RegularizedLoss:
-    """Step 4: the reduced problem over blocks of rows, where the rows are."""
-    X, dtype, budget = problem.X, model.dtype, memory.budget
-    columns = None
-    if model.landmarks is not None:
-        columns = model.kernel.against(model.landmarks, dtype)
-    if problem.device is None:
-        blocks: BlockSource = MemoryBlocks(X, columns, dtype, budget, memory.workspace, once)
-    else:
-        from lasn.torch_blocks import TorchBlocks
-
-        n_problems = problem.targets.shape[1]
-        blocks = TorchBlocks(X, columns, dtype, budget, n_problems, problem.device)
-    costs = problem.C * problem.sample_weight
-    return RegularizedLoss(blocks, model.mapping, problem.loss, problem.targets, costs)
-
-
 def _minimize(
     problem: Problem,
     model: Model,
@@ -342,7 +167,7 @@ def _minimize(
     while True:
         try:
             with manners_of(problem.device):
-                objective = _objective(problem, model, memory, once)
+                objective = problem.objective(model, memory, once)
                 return minimize(objective, start, options, on_iteration)
         except Exception as error:
             if not memory.back_off(error):
@@ -360,33 +185,33 @@ def manners_of(device: Any) -> Iterator[None]:
 
 
 def _start(
-    problem: Problem, model: Model, coarse: Model | None, memory: Memory, rng
+    n_rows: int, pool: Problem, model: Model, coarse: Model | None, memory: Memory, rng
 ) -> tuple[NewtonStart, Model]:
     """Where to start: a W, Hessians to precondition with, and the cheapest model of W's scores.
 
     From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
     *coarse* model, with few of the landmarks, is fitted to a sample of them and gives the first W.
-    Larger samples, if there are any, better it.
+    Larger samples, as far as the pool of rows reaches, better it.
     """
     start = NewtonStart(model.W)
-    if model.landmarks is None or problem.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
+    if model.landmarks is None or pool.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
         return start, model
-    order = permutation(problem.n_rows, rng, problem.targets)
+    order = permutation(pool.n_rows, rng, pool.targets)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
-        size = min(max(_MANY, problem.n_rows // _GROWTH), MAX_KMEANS_ROWS)
-        sample = problem.sample(ascending(order[:size]))
+        size = min(max(_MANY, pool.n_rows // _GROWTH), MAX_KMEANS_ROWS)
+        sample = pool.sample(ascending(order[:size]))
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
-    share = _active_share(problem.only(order[:_MANY]), coarse)
-    rows_a_column = _ROWS_A_COLUMN if problem.device is None else _ROWS_A_COLUMN_ON_DEVICE
+    share = _active_share(pool.only(order[:_MANY]), coarse)
+    rows_a_column = _ROWS_A_COLUMN if pool.device is None else _ROWS_A_COLUMN_ON_DEVICE
     size = int(rows_a_column * model.W.shape[0] / max(share, 0.01))
-    sample = problem.sample(ascending(order[: min(max(_MANY, size), problem.n_rows // 2)]))
+    sample = pool.sample(ascending(order[: min(max(_MANY, size), pool.n_rows // 2)]))
     glance = _minimize(sample, model, NewtonStart(model.W), _GLANCE, memory)
     start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
     first = coarse
-    for size in _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS):
-        sample = problem.sample(ascending(order[:size]))
+    for size in _sample_sizes(n_rows, MAX_KMEANS_ROWS, pool.n_rows):
+        sample = pool.sample(ascending(order[:size]))
         result = _minimize(sample, model, start, _ROUGH, memory)
         start = NewtonStart(result.W, preconditioners=_elsewhere(result))
         first = replace(model, W=result.W)
@@ -401,6 +226,7 @@ def _active_share(problem: Problem, model: Model) -> float:
 
 def _solve(
     problem: Problem,
+    pool: Problem,
     model: Model,
     start: NewtonStart,
     first: Model,
@@ -434,12 +260,12 @@ def _solve(
         history.extend(result.history)
         return result
 
-    if np.any(start.W) and _cheap(problem, model):
+    if np.any(start.W) and problem.n_rows >= 2 * _MANY and problem.is_cheap(model):
         for options in (_ROUGH, newton):
-            near = _near_rows(problem, first)
+            near = _near(problem, pool, first)
             if near is None:
                 break
-            result = over(problem.only(near), options)
+            result = over(near, options)
             if newton is _ROUGH or Status.INTERRUPTED in result.status:
                 return replace(result, history=history)
             start = NewtonStart(result.W, result.value, _elsewhere(result))
@@ -451,24 +277,12 @@ def _solve(
     return replace(result, history=history)
 
 
-def _cheap(problem: Problem, model: Model) -> bool:
-    if model.landmarks is None or problem.n_rows < 2 * _MANY:
-        return False
-    return model.kernel.against(model.landmarks, model.dtype).is_cheap(problem.X)
-
-
-def _near_rows(problem: Problem, model: Model) -> Any:
-    """Positions of the rows that are active or near it; None where those are most of all."""
-
-    def near(part: Problem, margin: float) -> Any:
-        rests = part.loss.rests(part.targets, model.scores(part.X), margin)
-        return nonzero(~rests.all(axis=1))
-
-    every = np.arange(0, problem.n_rows, 1 + problem.n_rows // _MANY)
-    some = problem.only(every)
+def _near(problem: Problem, pool: Problem, model: Model) -> Problem | None:
+    """The problem on the rows that are active or near it; None where those are most of all."""
+    some = pool.only(np.arange(0, pool.n_rows, 1 + pool.n_rows // _MANY))
     for margin in _MARGINS:
-        if len(near(some, margin)) <= _FEW * some.n_rows:
-            return near(problem, margin)
+        if some.near(model, margin).n_rows <= _FEW * some.n_rows:
+            return problem.near(model, margin)
     return None
 
 
@@ -485,32 +299,14 @@ def _elsewhere(result: NewtonResult) -> list:
     return [moved[id(one)] for one in result.assembled]
 
 
-def _sample_sizes(n_rows: int, smallest: int) -> list[int]:
+def _sample_sizes(n_rows: int, smallest: int, largest: int) -> list[int]:
     """Sizes above the smallest that grow by a factor of four, to a quarter of the rows."""
     sizes = []
-    size = n_rows // _GROWTH
+    size = min(n_rows // _GROWTH, largest)
     while size > smallest:
         sizes.append(size)
         size //= _GROWTH
     return sizes[::-1]
-
-
-def _without_zero_weights(problem: Problem) -> Problem:
-    """Rows of weight zero are absent: they may not become landmarks either."""
-    present = problem.sample_weight > 0.0
-    if present.all():
-        return problem
-    kept = nonzero(present)
-    return replace(problem.only(kept), X=problem.X[kept])
-
-
-def _free_memory(problem: Problem, limit, reserved: int) -> int:
-    """Bytes that may still be taken, where the rows are."""
-    if problem.device is None:
-        return working_memory(limit, reserved)
-    from lasn.torch_blocks import device_memory
-
-    return device_memory(problem.device, limit, reserved)
 
 
 def resolve_dtype(dtype: str, n_values: int, device: Any = None) -> np.dtype:

@@ -1,0 +1,199 @@
+"""What is to be fitted: rows with targets, weights and groups, in memory or on a torch device.
+
+Training asks a problem for few things: rows to choose landmarks from, a *pool* of rows to start
+from, the problem on the rows that matter, and the objective over blocks of its rows. Rows that are
+neither here nor on a device give the same answers in ``chunked_problem.py``.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lasn.arrays import bincount, is_tensor, like, nonzero, to_numpy, widest_dtype
+from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
+from lasn.caller import warn_caller
+from lasn.kernels import resolve_gamma
+from lasn.landmarks import check_landmarks, choose_landmarks
+from lasn.losses import Loss
+from lasn.memory import working_memory
+from lasn.model import Model
+from lasn.objective import RegularizedLoss
+
+# A device that has not even this much memory left cannot be helped by smaller blocks.
+_LEAST_BUDGET = 64 << 20
+
+
+@dataclass
+class Problem:
+    """Rows, and what to fit to them.
+
+    ``targets`` has shape (n, c): +-1 for each class, or real targets. ``groups``, shape (n,), are
+    classes or bins of the target, for choosing landmarks. All are NumPy's, or all are on one of
+    torch's devices.
+    """
+
+    X: Any
+    targets: Any
+    sample_weight: Any
+    groups: Any
+    C: float
+    loss: Loss
+
+    @property
+    def n_rows(self) -> int:
+        return self.X.shape[0]
+
+    @property
+    def n_features(self) -> int:
+        return self.X.shape[1]
+
+    @property
+    def n_problems(self) -> int:
+        return self.targets.shape[1]
+
+    @property
+    def device(self) -> Any:
+        """torch's device; None for NumPy."""
+        return self.targets.device if is_tensor(self.targets) else None
+
+    def place(self, rows: Any) -> Any:
+        """Landmarks where the rows are."""
+        if self.device is None or rows is None:
+            return rows
+        from lasn.torch_rows import place_rows
+
+        return place_rows(rows, self.device, memory=1 << 62)
+
+    def on(self, device: Any, memory_limit: Any) -> Problem:
+        """The problem on one of torch's devices; as it is where that is None."""
+        if device is None:
+            return self
+        from lasn.torch_blocks import device_memory
+        from lasn.torch_rows import place_rows, shared_tensor
+
+        X = place_rows(self.X, device, device_memory(device, memory_limit))
+        dtype = widest_dtype(device)
+        return replace(
+            self,
+            X=X,
+            targets=shared_tensor(self.targets).to(device, dtype),
+            sample_weight=shared_tensor(self.sample_weight).to(device, dtype),
+            groups=shared_tensor(self.groups).to(device),
+        )
+
+    def sample(self, rows: Any) -> Problem:
+        """The problem on some of the rows, weighted so that each group counts as in the whole."""
+        size = int(self.groups.max()) + 1
+        totals = to_numpy(bincount(self.groups, self.sample_weight, size))
+        return self.only(rows).weighing(totals)
+
+    def weighing(self, totals: np.ndarray) -> Problem:
+        """The same rows with weights that sum up to the given totals of the groups."""
+        groups, weight, size = self.groups, self.sample_weight, len(totals)
+        part = to_numpy(bincount(groups, weight, size))
+        scale = np.divide(totals, part, out=np.zeros(size), where=part > 0.0)
+        return replace(self, sample_weight=weight * like(scale, weight)[groups])
+
+    def only(self, rows: Any) -> Problem:
+        """The problem on some of the rows, as if there were no others.
+
+        Their positions may come from anywhere; they are kept where the problem is.
+        """
+        rows = like(rows, self.groups, np.int64)
+        return replace(
+            self,
+            X=ChosenRows(self.X, rows),
+            targets=self.targets[rows],
+            sample_weight=self.sample_weight[rows],
+            groups=self.groups[rows],
+        )
+
+    def without_zero_weights(self) -> Problem:
+        """Rows of weight zero are absent: they may not become landmarks either."""
+        present = self.sample_weight > 0.0
+        if present.all():
+            return self
+        kept = nonzero(present)
+        return replace(self.only(kept), X=self.X[kept])
+
+    def gamma(self, gamma: Any) -> float:
+        """The number that the parameter ``gamma`` stands for."""
+        return resolve_gamma(gamma, self.X, self.sample_weight)
+
+    def landmarks(self, method: str, k: int, rng, active_rows) -> Any:
+        """Step 1: k landmarks; ``active_rows(landmarks, sample)`` looks at a fit to a sample."""
+        return choose_landmarks(
+            method,
+            self.X,
+            k,
+            groups=self.groups,
+            sample_weight=self.sample_weight,
+            rng=rng,
+            active_rows=lambda first, rows: active_rows(first, self.sample(rows)),
+        )
+
+    def own_landmarks(self, landmarks: Any) -> Any:
+        """A user's own landmarks, checked, where the rows are."""
+        return self.place(check_landmarks(landmarks, self.X))
+
+    def pool(self, rng) -> Problem:
+        """Rows to start from: all of them are at hand."""
+        return self
+
+    def near(self, model: Model, margin: float) -> Problem:
+        """The problem on the rows that are active, or nearer to it than the margin."""
+        rests = self.loss.rests(self.targets, model.scores(self.X), margin)
+        return self.only(nonzero(~rests.all(axis=1)))
+
+    def is_cheap(self, model: Model) -> bool:
+        """Whether computing kernel values again costs little."""
+        return model.landmarks is not None and model.columns.is_cheap(self.X)
+
+    def free_memory(self, limit: Any, reserved: int) -> int:
+        """Bytes that may still be taken, where the rows are."""
+        if self.device is None:
+            return working_memory(limit, reserved)
+        from lasn.torch_blocks import device_memory
+
+        return device_memory(self.device, limit, reserved)
+
+    def objective(self, model: Model, memory: Memory, once: bool) -> RegularizedLoss:
+        """Step 4: the reduced problem over blocks of rows; ``once``: they will be read once."""
+        columns = model.columns
+        if self.device is None:
+            blocks: BlockSource = MemoryBlocks(
+                self.X, columns, model.dtype, memory.budget, memory.workspace, once
+            )
+        else:
+            from lasn.torch_blocks import TorchBlocks
+
+            blocks = TorchBlocks(
+                self.X, columns, model.dtype, memory.budget, self.n_problems, self.device
+            )
+        costs = self.C * self.sample_weight
+        return RegularizedLoss(blocks, model.mapping, self.loss, self.targets, costs)
+
+
+@dataclass
+class Memory:
+    """How many bytes of features may be kept, and where; and what a fit inside this one is told."""
+
+    budget: int
+    workspace: Workspace
+    limits: dict[str, Any]
+
+    def back_off(self, error: Exception) -> bool:
+        """Whether to try again, with half of the budget, after a device ran out of memory."""
+        if type(error).__name__ != "OutOfMemoryError" or self.budget <= _LEAST_BUDGET:
+            return False
+        self.budget //= 2
+        warn_caller(
+            f"The device ran out of memory; going on with blocks of {self.budget / 1e9:.1f} GB in "
+            "all. Set memory_limit to leave more of it to others from the start."
+        )
+        sys.modules["torch"].cuda.empty_cache()
+        return True
