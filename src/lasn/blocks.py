@@ -10,9 +10,9 @@ on each block, where that block's rows are, and adds up what comes back::
 ``state`` (predictions, say) stays with its block and can be given to the next task; ``sums`` is a
 tuple of small arrays, added over the blocks in float64. A task is a plain function and changes
 nothing in place, so a block source may run it in this process, in another one, or a second time
-after a failure. Memory is here, torch's devices are in ``torch_blocks.py``; disk and cluster are
-further sources with the same methods. What a task sees are NumPy arrays or tensors, all of one
-kind.
+after a failure. Memory is here, torch's devices are in ``torch_blocks.py``, and chunks of rows on
+disk or on a cluster, each with memory blocks of its own, in ``chunked_blocks.py``. What a task sees
+are NumPy arrays or tensors, all of one kind.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 
 from lasn.directions import Costs
+from lasn.disk_features import DiskFeatures
 from lasn.kernels import KernelColumns
 from lasn.threads import n_threads, run_in_threads
 
@@ -40,10 +40,14 @@ _ROOM_FOR_COPIES = 0.5
 
 @dataclass
 class Work:
-    """What a fit cost, in rows of the feature matrix: how many were read, how many computed."""
+    """What a fit cost: rows of the feature matrix that were read, and how many of them computed.
+
+    ``bytes_moved`` went between here and the place where rows live.
+    """
 
     rows_read: int = 0
     rows_computed: int = 0
+    bytes_moved: int = 0
 
 
 class Block(Protocol):
@@ -142,6 +146,13 @@ class Workspace:
             self.taken.append(buffer)
         return buffer[:size].view(dtype).reshape(n_rows, n_columns)
 
+    def give_back(self, arrays: Iterable[np.ndarray]) -> None:
+        """End the use of some of the arrays handed out."""
+        with self.lock:
+            ended = [one for one in self.taken if any(np.may_share_memory(one, a) for a in arrays)]
+            self.taken = [one for one in self.taken if not any(one is e for e in ended)]
+            self.free += ended
+
     def take_back(self) -> None:
         """End the use of all arrays handed out so far."""
         self.free += self.taken
@@ -164,6 +175,8 @@ class MemoryBlocks:
         Where features are kept. Blocks that were made with it before are no longer valid.
     once : bool
         Whether to expect that rows are read once: then they are kept from the second reading on.
+    disk : DiskFeatures, optional
+        Where features beyond the budget may be kept.
     """
 
     def __init__(
@@ -174,18 +187,22 @@ class MemoryBlocks:
         budget: int,
         workspace: Workspace | None = None,
         once: bool = False,
+        disk: DiskFeatures | None = None,
     ):
+        self.made_of = (X, columns, dtype, budget)
         self.n_rows = X.shape[0]
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
+        self.disk = disk
         self.work = Work()
         self.costs = Costs()
         self.workspace = workspace or Workspace()
         self.workspace.take_back()
         self.once = once and columns is not None and columns.is_cheap(X)
         self.scratch = threading.local()
+        self.buffers: list[np.ndarray] = []
         row_bytes = self.dtype.itemsize * max(1, self.n_columns)
-        if columns is None and sp.issparse(X):  # values and indices of the non-zeros
+        if columns is None and hasattr(X, "nnz"):  # values and indices of the non-zeros
             row_bytes = 1 + (self.dtype.itemsize + 8) * X.nnz // max(1, self.n_rows)
         self.row_bytes = row_bytes
         wanted = max(_BLOCK_BYTES, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
@@ -193,7 +210,7 @@ class MemoryBlocks:
         if self.n_rows > size:  # as many blocks for each thread
             threads = n_threads()
             size = -(-self.n_rows // (threads * -(-self.n_rows // (threads * size))))
-        starts = range(0, self.n_rows, size)
+        starts = range(0, max(1, self.n_rows), size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)
         self.blocks = [
@@ -212,7 +229,20 @@ class MemoryBlocks:
         if not hasattr(self.scratch, "rows"):
             size = self.slices[0].stop
             self.scratch.rows = self.workspace.take(size, self.n_columns, self.dtype)
+            self.buffers.append(self.scratch.rows)
         return self.scratch.rows[:n_rows]
+
+    def release(self) -> None:
+        """Let go of the room for blocks that are not kept, until it is wanted again."""
+        self.workspace.give_back(self.buffers)
+        self.buffers, self.scratch = [], threading.local()
+
+    def __reduce__(self):
+        # In another process features are computed anew.
+        return MemoryBlocks, self.made_of
+
+    def __sizeof__(self) -> int:
+        return 1000 + sum(block.kept.nbytes for block in self.blocks if block.kept is not None)
 
     def run(self, task, *states, shared=()):
         def run_some(part: Iterable[int]) -> tuple[list[Any], list[np.ndarray]]:
@@ -223,7 +253,7 @@ class MemoryBlocks:
                 inputs = (state[index] for state in states)
                 state, sums = task(self.blocks[index], *inputs, *shared)
                 results.append(state)
-                _add(total, sums)
+                add_sums(total, sums)
             return results, total
 
         n_blocks = len(self.blocks)
@@ -234,11 +264,11 @@ class MemoryBlocks:
         outcomes = run_in_threads([partial(run_some, part) for part in parts])
         total = []
         for _, sums in outcomes:
-            _add(total, sums)
+            add_sums(total, sums)
         return [state for states, _ in outcomes for state in states], tuple(total)
 
 
-def _add(total: list[np.ndarray], sums) -> None:
+def add_sums(total: list[np.ndarray], sums) -> None:
     """Add sums to the total, which is empty before the first."""
     if not total:
         total += [np.array(part, dtype=np.float64) for part in sums]
@@ -323,10 +353,18 @@ class _MemoryBlock:
         if rows is not None:
             work.rows_computed += len(rows)
             return self.columns.matrix(self.X[rows])
-        work.rows_computed += self.n_rows
         self.times_read += 1
         if self.keep and (self.times_read > 1 or not self.source.once):
             room = self.source.workspace.take(self.n_rows, self.n_columns, self.dtype)
-            self.kept = self.columns.matrix(self.X, out=room)
+            self.kept = self._compute(room)
             return self.kept
-        return self.columns.matrix(self.X, out=self.source.buffer(self.n_rows))
+        room = self.source.buffer(self.n_rows)
+        disk = self.source.disk
+        if disk is None:
+            return self._compute(room)
+        return disk.fill(room, self.rows, self._compute)
+
+    def _compute(self, room: np.ndarray) -> np.ndarray:
+        assert self.columns is not None
+        self.source.work.rows_computed += self.n_rows
+        return self.columns.matrix(self.X, out=room)

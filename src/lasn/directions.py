@@ -32,13 +32,23 @@ class Costs:
 
     Products with one vector wait for memory (``product``), and so do triangular solves (``solve``).
     Factoring (``factor``) is done in float64, on a CPU by one core. ``look`` is what it costs to
-    find the active rows of one column, for each row.
+    find the active rows of one column, for each row. ``together`` says that columns may be worked
+    on at once, a thread each; else they come one after the other, and each has all threads.
     """
 
     product: float = 12.0
     solve: float = 12.0
     factor: float = 6.0
     look: float = 20_000.0
+    together: bool = True
+
+    def for_each(self, n_columns: int, work: Callable[[int], None]) -> None:
+        """Call ``work`` on every column."""
+        if self.together:
+            for_each_slice(n_columns, 1, lambda part: work(part.start))
+        else:
+            for column in range(n_columns):
+                work(column)
 
 
 # A linear map for each column: (D, columns) to an array of D's shape.
@@ -125,14 +135,14 @@ class DirectionSolver:
         if way == "factor":
             D = np.empty_like(gradient)
 
-            def factor_and_solve(part: slice) -> None:
-                index, column = part.start, columns[part.start]
+            def factor_and_solve(index: int) -> None:
+                column = columns[index]
                 assembled = _factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
                 assert assembled.factor is not None
                 D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
 
-            for_each_slice(len(columns), 1, factor_and_solve)
+            curvature.costs.for_each(len(columns), factor_and_solve)
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
             D = curvature.solve_by_rows(-gradient)
@@ -158,14 +168,14 @@ class DirectionSolver:
     def _prepare(self, curvature, columns) -> None:
         """One factor for each group of columns."""
 
-        def factor(part: slice) -> None:
-            group = groups[part.start]
+        def factor(index: int) -> None:
+            group = groups[index]
             mean = _factored(curvature.assemble_mean(group))
             for column in columns[group]:
                 self.assembled[column] = mean
 
         groups = self._groups(columns)
-        for_each_slice(len(groups), 1, factor)
+        curvature.costs.for_each(len(groups), factor)
 
     def _groups(self, columns) -> list[np.ndarray]:
         """Places among ``columns`` of those that are alike."""

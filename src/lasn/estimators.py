@@ -6,6 +6,8 @@ fitted attributes, is in ``machine.py``. The maths is elsewhere.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.metaestimators import available_if
@@ -22,14 +24,10 @@ from lasn.arrays import (
     unique_inverse,
     wide,
 )
-from lasn.callbacks import (
-    with_callbacks,
-)
-from lasn.devices import (
-    as_numpy,
-    give_back,
-    is_foreign,
-)
+from lasn.callbacks import with_callbacks
+from lasn.chunked_problem import ChunkedProblem, classification_problem, regression_problem
+from lasn.devices import as_numpy, give_back, is_foreign
+from lasn.elsewhere import FoundRows, ScoreSums, anywhere, find_rows, score_elsewhere
 from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.machine import KernelMachine
@@ -188,7 +186,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         self.eigenvalue_cutoff = eigenvalue_cutoff
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the classifier.
 
         Parameters
@@ -206,22 +204,39 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         problem, y = self._problem(X, y, sample_weight)
         return self._fit(problem, y, single=False)
 
-    def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
+    def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
         """What is to be fitted, with C = 1, and the labels as an array; sets ``classes_``."""
-        X, y, sample_weight = self._validate(X, y, sample_weight)
+        found = find_rows(X, y, sample_weight, self.memory_limit)
+        if found.chunks is not None:
+            return self._chunked(found), None
+        X, y, sample_weight = self._validate(found.X, found.y, found.sample_weight)
+        self._take_names(found)
         check_classification_targets(y if not is_tensor(y) else to_numpy(y[:1000]))
         classes, labels = unique_inverse(y)
         if is_tensor(X) and not is_tensor(labels):
             labels = like(labels, X, np.int64)
-        totals = to_numpy(bincount(labels, sample_weight, len(classes)))
-        if np.count_nonzero(totals > 0.0) < 2:
-            raise ValueError(
-                f"{type(self).__name__} needs rows of at least two classes; y has {len(classes)} "
-                f"class (of {len(y)} rows), {np.count_nonzero(totals > 0.0)} with a positive "
-                "sample_weight."
-            )
+        self._check_classes(to_numpy(bincount(labels, sample_weight, len(classes))), len(y))
         self.classes_ = classes
         return self._encoded(X, labels, sample_weight), y
+
+    def _check_classes(self, totals: np.ndarray, n_rows: int) -> None:
+        """There must be rows of two classes whose weights are not zero."""
+        n_present = np.count_nonzero(totals > 0.0)
+        if n_present < 2:
+            raise ValueError(
+                f"{type(self).__name__} needs rows of at least two classes; y has {len(totals)} "
+                f"class (of {n_rows} rows), {n_present} with a positive sample_weight."
+            )
+
+    def _chunked(self, found: FoundRows) -> ChunkedProblem:
+        """The problem of rows that live elsewhere, with C = 1; sets ``classes_``."""
+        assert found.chunks is not None
+        seen = self._survey(found, with_labels=True)
+        check_classification_targets(seen.classes)
+        self._check_classes(seen.weight_of_class, int(seen.n_rows_of_chunk.sum()))
+        self.classes_ = seen.classes
+        weights = class_weights(self.class_weight, seen.classes, seen.weight_of_class)
+        return classification_problem(found.chunks, seen, weights, CLASSIFIER_LOSSES[self.loss])
 
     def _problem_again(self, X, y, sample_weight) -> Problem:
         return self._encoded(X, np.searchsorted(self.classes_, y), sample_weight)
@@ -239,6 +254,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         weight = sample_weight * like(weight_of_class, sample_weight)[labels]
         return Problem(X, targets, weight, labels, 1.0, CLASSIFIER_LOSSES[self.loss])
 
+    @anywhere
     def decision_function(self, X):
         """Scores f(x): positive for ``classes_[1]``, or one column a class.
 
@@ -256,6 +272,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         values = self._scores(X)
         return values[:, 0] if values.shape[1] == 1 else values
 
+    @anywhere
     def predict(self, X):
         """The class with the largest score.
 
@@ -280,6 +297,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         return self.classes_[values.argmax(axis=1)]
 
     @available_if(lambda self: _needs_log_loss(self))
+    @anywhere
     def predict_proba(self, X):
         """Class probabilities, for ``loss="log_loss"``.
 
@@ -302,6 +320,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         return namespace(logs).exp(logs)
 
     @available_if(lambda self: _needs_log_loss(self))
+    @anywhere
     def predict_log_proba(self, X):
         """Logarithms of the class probabilities, for ``loss="log_loss"``.
 
@@ -315,7 +334,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         """
         return give_back(_log_probabilities(self._decisions(X)), X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None):
         """Accuracy of ``predict``.
 
         Parameters
@@ -330,6 +349,9 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         """
         from sklearn.metrics import accuracy_score  # slow to import
 
+        elsewhere = score_elsewhere(self, X, y, sample_weight, ScoreSums.of_labels)
+        if elsewhere is not None:
+            return elsewhere
         predicted = as_numpy(self.predict(X))
         return accuracy_score(as_numpy(y), predicted, sample_weight=as_numpy(sample_weight))
 
@@ -350,6 +372,13 @@ def _needs_log_loss(estimator) -> bool:
             f'predict_proba needs loss="log_loss"; this classifier has loss={estimator.loss!r}.'
         )
     return True
+
+
+def is_single(problem, y) -> bool:
+    """Whether targets came without an axis of their own."""
+    if isinstance(problem, ChunkedProblem):
+        return len(problem.survey.target_shape) == 0
+    return y.ndim == 1
 
 
 class LASNRegressor(RegressorMixin, KernelMachine):
@@ -448,7 +477,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         self.eigenvalue_cutoff = eigenvalue_cutoff
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X, y=None, sample_weight=None):
         """Fit the regressor.
 
         Parameters
@@ -462,11 +491,18 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         self
         """
         problem, y = self._problem(X, y, sample_weight)
-        return self._fit(problem, y, single=y.ndim == 1)
+        return self._fit(problem, y, single=is_single(problem, y))
 
-    def _problem(self, X, y, sample_weight) -> tuple[Problem, np.ndarray]:
+    def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
         """What is to be fitted, with C = 1, and the targets as an array."""
-        X, y, sample_weight = self._validate(X, y, sample_weight, multi_output=True, y_numeric=True)
+        found = find_rows(X, y, sample_weight, self.memory_limit)
+        if found.chunks is not None:
+            loss = SquaredEpsilonInsensitive(float(self.epsilon))
+            return regression_problem(found.chunks, self._survey(found, False), loss), None
+        X, y, sample_weight = self._validate(
+            found.X, found.y, found.sample_weight, multi_output=True, y_numeric=True
+        )
+        self._take_names(found)
         return self._problem_again(X, y, sample_weight), y
 
     def _problem_again(self, X, y, sample_weight) -> Problem:
@@ -474,6 +510,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         loss = SquaredEpsilonInsensitive(float(self.epsilon))
         return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss)
 
+    @anywhere
     def predict(self, X):
         """Predicted targets.
 
@@ -487,7 +524,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         """
         return give_back(self._scores(X), X)
 
-    def score(self, X, y, sample_weight=None):
+    def score(self, X, y=None, sample_weight=None):
         """The coefficient of determination, R^2, of ``predict``.
 
         Parameters
@@ -502,6 +539,9 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         """
         from sklearn.metrics import r2_score  # slow to import
 
+        elsewhere = score_elsewhere(self, X, y, sample_weight, ScoreSums.of_targets)
+        if elsewhere is not None:
+            return elsewhere
         predicted = as_numpy(self.predict(X))
         return r2_score(as_numpy(y), predicted, sample_weight=as_numpy(sample_weight))
 

@@ -79,6 +79,9 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
             f"{cutoff:.3g} (the largest is {values[-1]:.3g}), so there are no features. Choose "
             "other kernel parameters (coef0, gamma), or another kernel."
         )
+    # An eigenvector may come with either sign; which one would depend on the last digit of K_ll.
+    largest = np.abs(vectors).argmax(axis=0)
+    vectors = vectors * np.sign(vectors[largest, np.arange(len(values))])
     # Largest eigenvalue first, as in the paper.
     M = np.ascontiguousarray((vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1], dtype=dtype)
     return like(M, K_ll, dtype)

@@ -148,19 +148,25 @@ def resolve_gamma(gamma, X, sample_weight=None) -> float:
     """
     if not isinstance(gamma, str):
         return float(gamma)
-    n_features = X.shape[1]
     if gamma == "auto":
-        return 1.0 / n_features
-    mean, variance = _column_moments(X, sample_weight)
+        return 1.0 / X.shape[1]
+    mean, variance = column_moments(X, sample_weight)
+    return gamma_of_moments(gamma, mean, variance, sp.issparse(X))
+
+
+def gamma_of_moments(gamma: str, mean: np.ndarray, variance: np.ndarray, is_sparse: bool) -> float:
+    """The same from the mean and variance of each column, shapes (p,)."""
+    if gamma == "auto":
+        return 1.0 / len(mean)
     # What rounding leaves of a constant column is not a scale.
-    rounding = 1e-14 if sp.issparse(X) else 1e-30
+    rounding = 1e-14 if is_sparse else 1e-30
     spread = float(variance.sum())
     if gamma == "scale":
         spread += float(np.sum((mean - mean.mean()) ** 2))
     return 1.0 / spread if spread > rounding * float(np.sum(mean**2)) else 1.0
 
 
-def _column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
+def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     """Weighted mean and variance of each column, shapes (p,), one pass, in float64.
 
     Dense rows are shifted by the first one, so that columns far from zero keep their digits.

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ _LLOYD_STEPS = 5
 _ROWS_PER_CENTRE = 40
 _FEWEST_ROWS = 3000
 # Bins of targets are settled by about this many of them.
-_MANY_TARGETS = 1_000_000
+_MANY_TARGETS = 50_000
 # A sample is drawn without a permutation of all rows where it is less than one of this many.
 _FEW_OF = 20
 # Centres of sparse data are dense: above this many features they are not made.
@@ -118,16 +119,36 @@ def choose_landmarks(
         sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
     else:
         sample = _sample_by_group(groups, MAX_KMEANS_ROWS, rng)
-    labels = to_numpy(groups[sample]) if method != "kmeans" else np.zeros(len(sample), dtype=int)
+    find_active = None
+    if active_rows is not None:
+        find_active = partial(active_rows, rows=sample)
     rows, weight = here(X[sample]), to_numpy(weight[sample])
-    everyone = np.arange(len(sample))
+    return landmarks_among(method, rows, k, to_numpy(groups[sample]), weight, rng, find_active)
+
+
+def landmarks_among(
+    method: str,
+    X,
+    k: int,
+    groups: np.ndarray,
+    weight: np.ndarray,
+    rng: np.random.RandomState,
+    active_rows: Callable[[Any], np.ndarray] | None = None,
+):
+    """k landmarks by k-means over these rows, all of which are looked at.
+
+    For "boundary", ``active_rows(landmarks)`` is the mask of those that a fit leaves active.
+    """
+    everyone = np.arange(X.shape[0])
+    if method == "kmeans":
+        groups = np.zeros_like(everyone)
     if method != "boundary" or active_rows is None:
-        return _kmeans_by_group(rows, everyone, k, labels, weight, rng)
-    first = _kmeans_by_group(rows, everyone, (k + 1) // 2, labels, weight, rng)
-    active = np.flatnonzero(active_rows(first, sample))
+        return _kmeans_by_group(X, everyone, k, groups, weight, rng)
+    first = _kmeans_by_group(X, everyone, (k + 1) // 2, groups, weight, rng)
+    active = np.flatnonzero(active_rows(first))
     if len(active) == 0 or first.shape[0] >= k:  # nothing to improve, or no room for it
         return first
-    second = _kmeans_by_group(rows, active, k - first.shape[0], labels, weight, rng)
+    second = _kmeans_by_group(X, active, k - first.shape[0], groups, weight, rng)
     return _stack(first, second)
 
 
@@ -179,8 +200,20 @@ def distinct_rows(X):
 def target_bins(y: Any, n_bins: int = 4) -> Any:
     """Groups for a regression: bins of the (first) target with about equally many rows."""
     target = namespace(y).ravel(y[:, 0])
-    step = 1 + len(target) // _MANY_TARGETS
-    edges = np.quantile(to_numpy(target[::step]), np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+    edges = bin_edges(to_numpy(target[:: target_step(len(target))]), n_bins)
+    return bin_of(target, edges)
+
+
+def target_step(n_rows: int) -> int:
+    """Every so many rows a target is looked at to find the bins."""
+    return 1 + n_rows // _MANY_TARGETS
+
+
+def bin_edges(targets: np.ndarray, n_bins: int = 4) -> np.ndarray:
+    return np.quantile(targets, np.linspace(0.0, 1.0, n_bins + 1)[1:-1])
+
+
+def bin_of(target: Any, edges: np.ndarray) -> Any:
     return namespace(target).searchsorted(like(edges, target), target, side="right")
 
 
@@ -188,24 +221,33 @@ def _sample_by_group(groups, size: int, rng) -> np.ndarray:
     """At most ``size`` rows, in equal shares for each group, so that rare ones are seen."""
     ones = groups * 0 + 1
     counts = to_numpy(bincount(groups, ones, int(groups.max()) + 1)).astype(int)
-    shares = _equal_shares(size, counts)
     parts = [
-        to_numpy(_sample(nonzero(groups == name), share, rng)) for name, share in enumerate(shares)
+        to_numpy(nonzero(groups == name)[ordinals])
+        for name, ordinals in enumerate(ordinals_by_group(counts, size, rng))
     ]
     return np.sort(np.concatenate(parts))
 
 
-def _sample(rows, size: int, rng):
-    """At most ``size`` of the rows, in order."""
-    if len(rows) <= size:
-        return rows
-    if len(rows) < _FEW_OF * size:
-        return rows[np.sort(rng.permutation(len(rows))[:size])]
+def ordinals_by_group(counts: np.ndarray, size: int, rng) -> list[np.ndarray]:
+    """At most ``size`` rows in equal shares for each group: which of its members, in order.
+
+    The numbers of members are all it takes, so rows that live elsewhere give the same sample.
+    """
+    shares = _equal_shares(size, counts)
+    return [some_of(count, share, rng) for count, share in zip(counts, shares, strict=True)]
+
+
+def some_of(count: int, size: int, rng) -> np.ndarray:
+    """At most ``size`` of the numbers 0, ..., count - 1, in order."""
+    if count <= size:
+        return np.arange(count)
+    if count < _FEW_OF * size:
+        return np.sort(rng.permutation(count)[:size])
     # So few of them that it is cheaper to draw until there are enough.
     chosen = np.empty(0, dtype=int)
     while len(chosen) < size:
-        chosen = np.unique(np.append(chosen, rng.randint(len(rows), size=size)))
-    return rows[np.sort(rng.permutation(chosen)[:size])]
+        chosen = np.unique(np.append(chosen, rng.randint(count, size=size)))
+    return np.sort(rng.permutation(chosen)[:size])
 
 
 def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
@@ -216,7 +258,8 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
     for name, share in zip(names, _equal_shares(k, counts), strict=True):
         members = rows[labels == name]
         if len(names) > 1:
-            members = _sample(members, max(_FEWEST_ROWS, _ROWS_PER_CENTRE * share), rng)
+            most = max(_FEWEST_ROWS, _ROWS_PER_CENTRE * share)
+            members = members[some_of(len(members), most, rng)]
         if share > 0:
             parts.append(_short_kmeans(X[members], share, weight[members], rng))
     return _stack(*parts)

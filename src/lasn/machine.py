@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -26,6 +27,7 @@ from lasn.callbacks import (
     IterationCallbacks,
     current_observer,
 )
+from lasn.chunked_problem import ChunkedProblem
 from lasn.devices import (
     as_numpy,
     as_tensor,
@@ -33,14 +35,16 @@ from lasn.devices import (
     is_foreign,
     resolve_device,
 )
+from lasn.elsewhere import FoundRows
 from lasn.exact import train_exact
-from lasn.kernels import Kernel, resolve_gamma
+from lasn.kernels import Kernel
 from lasn.landmarks import here
 from lasn.model import Model, scores
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
 from lasn.problem import Problem
 from lasn.progress import ProgressBar
+from lasn.survey import Survey, survey
 from lasn.targets import check_sample_weight, check_targets
 from lasn.training import train
 
@@ -53,28 +57,29 @@ _LANDMARK_PARAMETERS = (
 class KernelMachine(CallbackSupportMixin, BaseEstimator):
     """What classifier and regressor share: rows in, scores out."""
 
-    def _fit(self, problem: Problem, y, single: bool):
+    def _fit(self, problem: Problem | ChunkedProblem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
-        X, sample_weight = problem.X, problem.sample_weight
-        previous = self._warm_start_model(X, problem.targets.shape[1])
+        previous = self._warm_start_model(problem.n_features, problem.n_problems)
         device = resolve_device(self.device)
         if device is not None and self.solver == "exact":
             raise ValueError(
                 f'solver="exact" needs device="cpu"; device={self.device!r} was given. Set one of '
                 'the two to "cpu" or "auto".'
             )
-        problem = problem.on(device, self.memory_limit)
-        if sp.issparse(X):
-            gamma = resolve_gamma(self.gamma, X, sample_weight)
-        else:
-            gamma = resolve_gamma(self.gamma, problem.X, problem.sample_weight)
+        if self.solver == "exact" and isinstance(problem, ChunkedProblem):
+            raise ValueError(
+                'solver="exact" needs the rows in memory; those on disk or on a cluster can be '
+                'fitted with solver="auto".'
+            )
+        here, problem = problem, problem.on(device, self.memory_limit)
+        gamma = (here if sp.issparse(here.X) else problem).gamma(self.gamma)
         if previous is None:
             kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
         else:
             kernel = previous.kernel
         newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
         bar = ProgressBar(self.verbose, self.tol)
-        callbacks = IterationCallbacks(self, X, y, sample_weight)
+        callbacks = IterationCallbacks(self, here.X, y, here.sample_weight)
         observer = current_observer()
         history: list[dict] = []
 
@@ -96,7 +101,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return fitted
 
         try:
-            training = (train_exact if self.solver == "exact" else train)(
+            solve: Any = train_exact if self.solver == "exact" else train
+            training = solve(
                 replace(problem, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
@@ -192,7 +198,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _current_landmark_parameters(self) -> dict:
         return {name: getattr(self, name) for name in _LANDMARK_PARAMETERS}
 
-    def _warm_start_model(self, X, n_problems: int) -> Model | None:
+    def _warm_start_model(self, n_features: int, n_problems: int) -> Model | None:
         """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
         if not (self.warm_start and hasattr(self, "_landmark_parameters")):
             return None
@@ -202,12 +208,27 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         before, now = self._landmark_parameters, self._current_landmark_parameters()
         same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
         model = self._fitted_model()
-        if not same or model.W.shape[1] != n_problems or X.shape[1] != self._n_features_trained:
+        if not same or model.W.shape[1] != n_problems or n_features != self._n_features_trained:
             return None
         return model
 
     def _check_parameters(self) -> None:
         check_parameters(self)
+
+    def _survey(self, found: FoundRows, with_labels: bool) -> Survey:
+        """A look at rows that live elsewhere; sets the number of features and their names."""
+        self._check_parameters()
+        assert found.chunks is not None
+        self._n_features_trained = getattr(self, "n_features_in_", None)
+        seen = survey(found.chunks, with_labels)
+        validate_data(self, seen.examples, skip_check_array=True)
+        self._take_names(found)
+        return seen
+
+    def _take_names(self, found: FoundRows) -> None:
+        """Columns of a file have names that arrays of its rows have not."""
+        if found.names is not None:
+            self.feature_names_in_ = np.array(found.names, dtype=object)
 
     def _validate(self, X, y, sample_weight, **y_options):
         """Rows, targets and weights as arrays, or an error that says what is wrong with them."""

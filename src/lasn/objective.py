@@ -31,7 +31,6 @@ from lasn.blocks import Block, BlockSource
 from lasn.directions import Assembled
 from lasn.factors import factorize
 from lasn.losses import Loss
-from lasn.threads import for_each_slice
 
 # For a single product the copy must cost less than the rows that it skips.
 _WORTH_GATHERING = 0.3
@@ -72,7 +71,7 @@ class RegularizedLoss:
         M, in the place where the blocks compute; None stands for the identity.
     loss : Loss
     targets : array of shape (n, c)
-    costs : array of shape (n,), or (n, c) where columns weigh rows differently
+    costs : array of shape (n,) or (n, 1), or (n, c) where columns weigh rows differently
         C_i, not negative.
     alike : integer array of shape (c,), optional
         Columns with the same number have similar Hessians: one problem on different folds, say.
@@ -99,8 +98,8 @@ class RegularizedLoss:
         if mapping is not None:
             self.row_cost += 2.0 * mapping.shape[0] * mapping.shape[1]
         self._targets = blocks.split(targets)
-        self._costs = blocks.split(costs.reshape(len(costs), -1))
-        self._one_cost = costs.ndim == 1
+        self._costs = blocks.split(costs[:, None] if costs.ndim == 1 else costs)
+        self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
         # Targets and costs of the columns that were worked on last.
         self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
 
@@ -285,7 +284,7 @@ class LossCurvature:
             X[:-1, [index]] = B[:-1, [index]] - to_numpy(F.T @ like(u, F))
             X[-1, index] = B[-1, index] - u.sum()
 
-        for_each_slice(B.shape[1], 1, lambda part: solve(part.start))
+        self.costs.for_each(B.shape[1], solve)
         return X
 
     def _active_features(self, column: int) -> tuple[Any, Any]:

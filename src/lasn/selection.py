@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -21,8 +22,10 @@ from threadpoolctl import threadpool_limits
 
 from lasn.calibration import calibrate
 from lasn.callbacks import current_observer
+from lasn.chunked_problem import ChunkedProblem
 from lasn.devices import as_numpy, give_back, resolve_device
-from lasn.estimators import LASNClassifier, LASNRegressor
+from lasn.elsewhere import anywhere
+from lasn.estimators import LASNClassifier, LASNRegressor, is_single
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
 from lasn.machine import KernelMachine
@@ -31,10 +34,13 @@ from lasn.parameters import check_parameters, one_or_several
 from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.search import Evaluation, Fold, Grid, Search
+from lasn.targets import class_weights
 from lasn.training import train
 
 _DEFAULT_CS = (1.0, 10.0, 100.0)
 _DEFAULT_GAMMA_FACTORS = (0.25, 1.0, 4.0)
+# Rows that are brought from elsewhere for a search.
+_MOST_SEARCHED = 50_000
 
 
 class _Tuned(KernelMachine):
@@ -54,9 +60,18 @@ class _Tuned(KernelMachine):
                 '(solver="exact").'
             )
 
-    def _search(self, problem: Problem, y, sample_weight, groups, single: bool):
-        """Search, refit on all rows, and set every fitted attribute."""
+    def _search(self, given: Problem | ChunkedProblem, y, sample_weight, groups, single: bool):
+        """Search, refit on all rows, and set every fitted attribute.
+
+        Of rows that live elsewhere, a sample is brought here to search over.
+        """
         began = perf_counter()
+        problem: Any = given
+        if isinstance(given, ChunkedProblem):
+            if groups is not None:
+                raise ValueError("groups are for rows in memory; a sample of these is searched.")
+            problem = given.pool(check_random_state(self.random_state), _MOST_SEARCHED)
+            y, sample_weight = self._sampled(given, problem, single)
         device = resolve_device(self.device)
         X = problem.X
         rng = check_random_state(self.random_state)
@@ -110,7 +125,7 @@ class _Tuned(KernelMachine):
                 chosen = search.chosen
                 chosen_landmarks = search.landmarks_of_level[chosen.level]
                 training = train(
-                    replace(problem, C=chosen.C).on(device, self.memory_limit),
+                    replace(given, C=chosen.C).on(device, self.memory_limit),
                     kernel=replace(kernel, gamma=chosen.gamma),
                     n_landmarks=chosen.n_landmarks,
                     landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
@@ -390,7 +405,7 @@ device, dtype, verbose, eigenvalue_cutoff :
         self.verbose = verbose
         self.eigenvalue_cutoff = eigenvalue_cutoff
 
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Search, and fit the best candidate to all rows.
 
         Parameters
@@ -411,10 +426,17 @@ device, dtype, verbose, eigenvalue_cutoff :
         given = _score_weights(sample_weight)
         search = self._search(problem, y, given, groups, single=False)
         if self.calibration is not None and self.loss != "log_loss":
-            self._calibration = self._calibrate(problem, search)
+            self._calibration = self._calibrate(search)
         return self
 
-    def _calibrate(self, problem: Problem, search: Search):
+    def _sampled(self, whole: ChunkedProblem, sample: Problem, single: bool):
+        """Labels of a sample's rows, and their weights without those of the classes."""
+        seen = whole.survey
+        of_class = class_weights(self.class_weight, seen.classes, seen.weight_of_class)
+        return self.classes_[sample.groups], sample.sample_weight / of_class[sample.groups]
+
+    def _calibrate(self, search: Search):
+        problem = search.problem
         held_out = np.concatenate([fold.test for fold in search.folds])
         scores = np.concatenate(search.chosen.held_out)
         weight = problem.sample_weight[held_out]
@@ -426,6 +448,7 @@ device, dtype, verbose, eigenvalue_cutoff :
         return holder
 
     @available_if(lambda self: _has_probabilities(self))
+    @anywhere
     def predict_proba(self, X):
         """Class probabilities; the most probable class is the one that ``predict`` returns.
 
@@ -445,6 +468,7 @@ device, dtype, verbose, eigenvalue_cutoff :
         return self._calibration.probabilities(values.reshape(len(values), -1))
 
     @available_if(lambda self: _has_probabilities(self))
+    @anywhere
     def predict_log_proba(self, X):
         """Logarithms of the class probabilities.
 
@@ -559,7 +583,7 @@ stage_seconds_ :
         self.verbose = verbose
         self.eigenvalue_cutoff = eigenvalue_cutoff
 
-    def fit(self, X, y, sample_weight=None, groups=None):
+    def fit(self, X, y=None, sample_weight=None, groups=None):
         """Search, and fit the best candidate to all rows.
 
         Parameters
@@ -576,8 +600,12 @@ stage_seconds_ :
         X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
         problem, y = self._problem(X, y, sample_weight)
         given = _score_weights(sample_weight)
-        self._search(problem, y, given, groups, single=y.ndim == 1)
+        self._search(problem, y, given, groups, single=is_single(problem, y))
         return self
+
+    def _sampled(self, whole: ChunkedProblem, sample: Problem, single: bool):
+        """Targets of a sample's rows, and their weights."""
+        return sample.targets[:, 0] if single else sample.targets, sample.sample_weight
 
     def _held_out_estimator(self, single: bool) -> LASNRegressor:
         holder = _HeldOutRegressor()

@@ -25,13 +25,15 @@ from typing import Any
 import numpy as np
 
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
-from lasn.blocks import Workspace
+from lasn.blocks import Work, Workspace
+from lasn.chunked_problem import ChunkedProblem
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks
 from lasn.losses import LogLoss, SquaredHinge
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
+from lasn.objective import RegularizedLoss
 from lasn.problem import Memory, Problem
 from lasn.threads import one_thread, serial_products
 
@@ -70,7 +72,7 @@ class Training:
 
 @serial_products()  # blocks of rows have the threads
 def train(
-    problem: Problem,
+    problem: Problem | ChunkedProblem,
     *,
     kernel: Kernel,
     n_landmarks,
@@ -125,7 +127,12 @@ def train(
 
 
 def find_landmarks(
-    problem: Problem, kernel: Kernel, k: int, method: str, limits: dict[str, Any], rng
+    problem: Problem | ChunkedProblem,
+    kernel: Kernel,
+    k: int,
+    method: str,
+    limits: dict[str, Any],
+    rng,
 ):
     """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
     fitted: list[Model] = []
@@ -155,7 +162,7 @@ def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, An
 
 
 def _minimize(
-    problem: Problem,
+    problem: Problem | ChunkedProblem,
     model: Model,
     start: NewtonStart,
     options: NewtonOptions,
@@ -168,10 +175,28 @@ def _minimize(
         try:
             with manners_of(problem.device):
                 objective = problem.objective(model, memory, once)
-                return minimize(objective, start, options, on_iteration)
+                return minimize(objective, start, options, _with_bill(objective, on_iteration))
         except Exception as error:
             if not memory.back_off(error):
                 raise
+
+
+def _with_bill(objective: RegularizedLoss, on_iteration):
+    """Let the records say what each iteration cost: passes over the rows, bytes moved."""
+    if on_iteration is None:
+        return None
+    blocks = objective.blocks
+    seen = Work()
+
+    def with_bill(W, record):
+        nonlocal seen
+        now = replace(blocks.work)
+        record["passes"] = (now.rows_read - seen.rows_read) / max(1, blocks.n_rows)
+        record["bytes_moved"] = now.bytes_moved - seen.bytes_moved
+        seen = now
+        return on_iteration(W, record)
+
+    return with_bill
 
 
 @contextmanager
@@ -225,7 +250,7 @@ def _active_share(problem: Problem, model: Model) -> float:
 
 
 def _solve(
-    problem: Problem,
+    problem: Problem | ChunkedProblem,
     pool: Problem,
     model: Model,
     start: NewtonStart,
@@ -247,7 +272,7 @@ def _solve(
         precision = "float32 (TF32 in preconditioners)"
     began = perf_counter()
 
-    def over(part: Problem, options: NewtonOptions) -> NewtonResult:
+    def over(part: Problem | ChunkedProblem, options: NewtonOptions) -> NewtonResult:
         def on_iteration(W, record):
             record.update(rows=part.n_rows, seconds=perf_counter() - began, precision=precision)
             return report and report(replace(model, W=W), record)
@@ -277,7 +302,9 @@ def _solve(
     return replace(result, history=history)
 
 
-def _near(problem: Problem, pool: Problem, model: Model) -> Problem | None:
+def _near(
+    problem: Problem | ChunkedProblem, pool: Problem, model: Model
+) -> Problem | ChunkedProblem | None:
     """The problem on the rows that are active or near it; None where those are most of all."""
     some = pool.only(np.arange(0, pool.n_rows, 1 + pool.n_rows // _MANY))
     for margin in _MARGINS:
