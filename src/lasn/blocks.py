@@ -153,6 +153,10 @@ class Workspace:
             self.taken = [one for one in self.taken if not any(one is e for e in ended)]
             self.free += ended
 
+    def clear(self) -> None:
+        """Let go of all memory."""
+        self.free, self.taken = [], []
+
     def take_back(self) -> None:
         """End the use of all arrays handed out so far."""
         self.free += self.taken

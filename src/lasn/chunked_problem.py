@@ -33,7 +33,7 @@ from lasn.losses import Loss
 from lasn.model import Model
 from lasn.objective import RegularizedLoss
 from lasn.problem import Memory, Problem
-from lasn.survey import Survey, chunk_weight
+from lasn.survey import Survey, chunk_weight, weighted_moments
 
 # Rows that are brought here to start from: as many as this, or as take up so many bytes.
 _POOL_ROWS = 1 << 18
@@ -140,6 +140,7 @@ class ChunkedProblem:
         return self.chunks.memory_for_features(limit, reserved)
 
     def objective(self, model: Model, memory: Memory, once: bool) -> RegularizedLoss:
+        memory.workspace.clear()  # chunks have room of their own
         columns = model.columns
         judge = None
         if isinstance(self.chunks, LocalChunks) and columns is not None and not once:
@@ -241,6 +242,8 @@ def classification_problem(
     groups, _ = chunks.run(_class_of_rows, shared=(survey.classes,))
     targets, _ = chunks.run(_class_targets, groups, shared=(n_classes,))
     weight, _ = chunks.run(_class_weights, groups, shared=(weight_of_class,))
+    if np.any(weight_of_class != 1.0):
+        survey = replace(survey, moments=weighted_moments(chunks, weight))
     n_problems = 1 if n_classes == 2 else n_classes
     survey = replace(
         survey, has_zero_weights=survey.has_zero_weights or bool((weight_of_class == 0.0).any())

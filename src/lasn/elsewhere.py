@@ -6,6 +6,7 @@ Files, folders and batches are in ``streams.py``, Dask's collections in ``cluste
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import wraps
@@ -83,7 +84,10 @@ def anywhere(method: Callable) -> Callable:
         batches = batches_of(X, self)
         if batches is None:
             return method(self, X)
-        return np.concatenate([method(self, batch.X) for batch in batches])
+        with warnings.catch_warnings():
+            # Columns of a file were chosen by their names.
+            warnings.filterwarnings("ignore", message="X does not have valid feature names")
+            return np.concatenate([method(self, batch.X) for batch in batches])
 
     return call
 
@@ -149,7 +153,9 @@ def score_elsewhere(estimator, X, y, sample_weight, sums: Callable[..., ScoreSum
     if batches is None:
         return None
     total: ScoreSums | None = None
-    for batch in batches:
-        part = sums(batch.y, estimator.predict(batch.X), batch.sample_weight)
-        total = part if total is None else total + part
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        for batch in batches:
+            part = sums(batch.y, estimator.predict(batch.X), batch.sample_weight)
+            total = part if total is None else total + part
     return total.score() if total is not None else float("nan")

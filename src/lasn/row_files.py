@@ -11,11 +11,13 @@ import mmap
 import os
 import tempfile
 import threading
+import weakref
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+_WINDOW_BYTES = 2 << 20
 # Chosen rows that are at least one of this many are read with those between them.
 _DENSE_ENOUGH = 8
 # Without these (on Windows) a lock keeps threads from moving the file's position under each other.
@@ -23,13 +25,17 @@ _ANYWHERE = hasattr(os, "preadv") and hasattr(os, "pwrite")
 
 
 class RowFile:
-    """A file of numbers, read and written at any place by any thread."""
+    """A file of numbers, read and written at any place by any thread.
+
+    ``close()`` lets go of it; so does the end of this object.
+    """
 
     def __init__(self, file: Any = None):
         # A temporary file has no name: nothing is left of it, however this process ends.
         self.file = tempfile.TemporaryFile(prefix="lasn-") if file is None else file  # noqa: SIM115
         self.size = 0 if file is None else os.fstat(file.fileno()).st_size
         self.lock = threading.Lock()
+        self.close = weakref.finalize(self, self.file.close)
 
     def append(self, values: np.ndarray) -> int:
         """Write values at the end; where they begin."""
@@ -79,9 +85,6 @@ class RowFile:
             os.fdatasync(self.file.fileno())
             os.posix_fadvise(self.file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
-    def close(self) -> None:
-        self.file.close()
-
 
 def _bytes_of(array: np.ndarray) -> memoryview:
     return memoryview(array.data).cast("B") if array.size else memoryview(b"")
@@ -115,12 +118,18 @@ class FileRows:
             rows = np.flatnonzero(rows)
         if len(rows) == 0:
             return self._read(0, 0)
-        first, last = int(rows.min()), int(rows.max()) + 1
-        if last - first <= _DENSE_ENOUGH * len(rows):
-            return self._read(first, last)[rows - first]
         out = np.empty((len(rows), *self.shape[1:]), self.dtype)
-        for place, row in enumerate(rows.tolist()):
-            self.file.read(out[place : place + 1], self.offset + row * self.row_bytes)
+        # A window of rows at a time, so that little is read that is not wanted, or held at once.
+        window = max(1, _WINDOW_BYTES // max(1, self.row_bytes))
+        edges = np.flatnonzero(np.diff(rows // window)) + 1
+        for begin, end in zip([0, *edges], [*edges, len(rows)], strict=True):
+            some = rows[begin:end]
+            first, last = int(some.min()), int(some.max()) + 1
+            if last - first <= _DENSE_ENOUGH * len(some):
+                np.take(self._read(first, last), some - first, axis=0, out=out[begin:end])
+                continue
+            for place, row in enumerate(some.tolist(), begin):
+                self.file.read(out[place : place + 1], self.offset + row * self.row_bytes)
         return out
 
     def part(self, rows: slice) -> FileRows:

@@ -12,9 +12,9 @@ an iterable of batches       None: batches are (X, y) or               None
 ``numpy.memmap``             an array                                  an array
 ============================ ========================================= ========================
 
-A stream is gone through once. Rows that take up no more than a quarter of ``memory_limit`` are
-gathered in memory and are an array like any other; more of them go to a temporary file, in binary,
-from which they are read as often as the fit needs them.
+A stream is gone through once. Rows that take up no more than a quarter of what ``memory_limit``
+leaves are gathered in memory and are an array like any other; more of them go to a temporary file,
+in binary, from which they are read as often as the fit needs them.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from lasn.chunks import Chunk, LocalChunks
-from lasn.memory import parse_memory_limit
+from lasn.memory import parse_memory_limit, resident_memory
 from lasn.row_files import FileRows, RowFile, SparseFileRows, rows_of_mapped_array
 
-# Rows up to this part of the memory limit are gathered in memory.
+# Rows up to this part of what is left of the memory limit are gathered in memory.
 _SHARE_IN_MEMORY = 0.25
 # The part that states of rows may take: predictions and the like.
 _SHARE_OF_STATES = 0.2
@@ -197,11 +197,15 @@ def open_arrays(X, y, sample_weight, limit) -> tuple[Any, Any, Any]:
     paths = [one for one in (X, y, sample_weight) if isinstance(one, (str, os.PathLike))]
     if isinstance(X, (str, os.PathLike)) and all(_is_npy(os.fspath(path)) for path in paths):
         X, y, sample_weight = (_load(one) for one in (X, y, sample_weight))
-    if isinstance(X, np.memmap) and X.nbytes > _SHARE_IN_MEMORY * parse_memory_limit(limit):
+    if isinstance(X, np.memmap) and X.nbytes > _room_in_memory(limit):
         rows = rows_of_mapped_array(X)
         if rows is not None and X.dtype in (np.float32, np.float64):
             X = rows
     return X, y, sample_weight
+
+
+def _room_in_memory(limit) -> int:
+    return int(_SHARE_IN_MEMORY * max(0, parse_memory_limit(limit) - resident_memory()))
 
 
 def _load(path: Any) -> Any:
@@ -210,7 +214,7 @@ def _load(path: Any) -> Any:
 
 def gather(stream: Stream, limit) -> Gathered:
     """Go through a stream: its rows in memory, or on disk if they are many."""
-    store = _Store(int(_SHARE_IN_MEMORY * parse_memory_limit(limit)))
+    store = _Store(_room_in_memory(limit))
     try:
         for batch in stream.batches():
             store.add(batch)
@@ -286,14 +290,19 @@ class _Store:
             raise ValueError("Found array with 0 sample(s): there are no rows in X.")
         names = stream.names if getattr(stream, "has_names", False) else None
         if not self.files:
-            parts = self.held
+            parts, self.held = self.held, []
             weight = None
             if parts[0].sample_weight is not None:
                 weight = np.concatenate([one.sample_weight for one in parts])
-            X = _stack([one.X for one in parts], self.n_features)
+            y = np.concatenate([one.y for one in parts])
+            rows = [one.X for one in parts]
+            del parts
+            from lasn.tables.reading import stack_rows
+
+            X = stack_rows(rows)
             if stream.is_svmlight and _counts_from_one(X):
                 X = X[:, 1:]
-            return Gathered(X, np.concatenate([one.y for one in parts]), weight, names)
+            return Gathered(X, y, weight, names)
         return Gathered(self._rows(stream), self._column("y"), self._column("weight"), names)
 
     def _write(self, batch: Batch) -> None:
@@ -382,14 +391,6 @@ def _plain(array: Any) -> Any:
     if array.ndim == 2 and array.dtype not in (np.float32, np.float64):
         return array.astype(np.float64)
     return array
-
-
-def _stack(parts: list, n_features: int) -> Any:
-    if not sp.issparse(parts[0]):
-        return np.concatenate(parts)
-    for part in parts:
-        part.resize((part.shape[0], n_features))
-    return sp.vstack(parts, format="csr")
 
 
 def _counts_from_one(X: Any) -> bool:

@@ -119,12 +119,6 @@ def look_at_chunk(chunk: Chunk, with_labels: bool) -> tuple[ChunkSummary | None,
     if n_rows == 0:
         return None, ()
     weight = chunk_weight(chunk)
-    moments: Moments | None = None
-    for start in range(0, n_rows, _ROWS_AT_A_TIME):
-        rows = slice(start, min(start + _ROWS_AT_A_TIME, n_rows))
-        some = _moments(chunk.X[rows], weight[rows])
-        moments = some if moments is None else moments + some
-    assert moments is not None
     y = np.asarray(chunk.y[:])
     labels = weight_of_label = np.empty(0)
     if with_labels:
@@ -133,7 +127,7 @@ def look_at_chunk(chunk: Chunk, with_labels: bool) -> tuple[ChunkSummary | None,
         _check_finite("y", np.asarray(y, dtype=np.float64))
     summary = ChunkSummary(
         n_rows=n_rows,
-        moments=moments,
+        moments=_moments_of_chunk(chunk, weight),
         examples=chunk.X[:_EXAMPLES],
         least_weight=float(weight.min()),
         labels=labels,
@@ -141,6 +135,28 @@ def look_at_chunk(chunk: Chunk, with_labels: bool) -> tuple[ChunkSummary | None,
         target_shape=y.shape[1:],
     )
     return summary, ()
+
+
+def weighted_moments(chunks: Chunks, weight: list[Any]) -> Moments:
+    """The moments of all rows under other weights, which are states."""
+    states, _ = chunks.run(_weighted_moments, weight)
+    first, *others = [one for one in chunks.collect(states) if one is not None]
+    for one in others:
+        first = first + one
+    return first
+
+
+def _weighted_moments(chunk: Chunk, weight: np.ndarray) -> tuple[Moments | None, tuple]:
+    return (None if chunk.n_rows == 0 else _moments_of_chunk(chunk, weight)), ()
+
+
+def _moments_of_chunk(chunk: Chunk, weight: np.ndarray) -> Moments:
+    n_features = chunk.X.shape[1]
+    moments = Moments(0.0, np.zeros(n_features), np.zeros(n_features))
+    for start in range(0, chunk.n_rows, _ROWS_AT_A_TIME):
+        rows = slice(start, min(start + _ROWS_AT_A_TIME, chunk.n_rows))
+        moments = moments + _moments(chunk.X[rows], weight[rows])
+    return moments
 
 
 def chunk_weight(chunk: Chunk) -> np.ndarray:

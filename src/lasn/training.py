@@ -112,11 +112,11 @@ def train(
         n_variables = mapping.shape[1]
 
     clock.stage("solve")
+    pool = problem.pool(rng)
     hessians = 8 * _HESSIANS * (n_variables + 1) ** 2 if mapping is not None else 0
     memory = Memory(problem.free_memory(memory_limit, hessians), workspace, limits)
     W = np.zeros((n_variables + 1, problem.n_problems))
     model = Model(kernel, chosen, mapping, W, dtype)
-    pool = problem.pool(rng)
     if start is not None and start.W.shape == W.shape:
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
         first = replace(model, W=start.W)

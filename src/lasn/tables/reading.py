@@ -47,7 +47,7 @@ def read_rows(
     y = None
     if parts[0].y is not None:
         y = np.concatenate([rows.y for rows in parts if rows.y is not None])
-    return Rows(_stack([rows.X for rows in parts]), y)
+    return Rows(stack_rows([rows.X for rows in parts]), y)
 
 
 def _size(X) -> int:
@@ -57,7 +57,7 @@ def _size(X) -> int:
     return X.nbytes * (8 if X.dtype == object else 1)
 
 
-def _stack(parts: list):
+def stack_rows(parts: list):
     """The blocks below each other; each is let go of when it has been copied."""
     if sp.issparse(parts[0]):
         width = max(part.shape[1] for part in parts)
