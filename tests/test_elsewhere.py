@@ -288,7 +288,7 @@ def test_an_interrupt_leaves_nothing(rows):
 
 
 def test_memory_stays_under_the_limit():
-    """A process that fits 48 MB of rows, 240 MB of features, in 100 MB beside what it began with."""
+    """A process that fits 48 MB of rows and 240 MB of features in 100 MB."""
     script = """
 import resource
 import numpy as np

@@ -29,7 +29,7 @@ from lasn.threads import one_thread, serial_products
 # Sums are added in groups of this many, so that no worker and not the client gets all of them.
 _BRANCHES = 8
 # More chunks than this for each thread only cost messages: neighbours are joined.
-_CHUNKS_A_THREAD = 4
+_CHUNKS_A_THREAD = 2
 # Values above this size are sent once, not with every call.
 _SMALL = 100_000
 # The part of a worker's memory that features may take; Dask begins to spill at 60 %.
