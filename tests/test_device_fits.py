@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from devices import every_device, tensors_are_no_arrays, torch_device
+from devices import every_device, torch_device
 from sklearn.base import clone
 
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor
@@ -16,7 +16,6 @@ from lasn.losses import SquaredHinge
 from lasn.newton import NewtonOptions
 from lasn.training import Problem, train
 
-__all__ = ["tensors_are_no_arrays"]
 pytestmark = pytest.mark.usefixtures("tensors_are_no_arrays")
 
 

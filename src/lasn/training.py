@@ -36,13 +36,12 @@ from lasn.arrays import (
     wide,
     widest_dtype,
 )
-from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
-from lasn.caller import warn_caller
+from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace, chosen_rows
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, KernelColumns, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
 from lasn.losses import LogLoss, Loss, SquaredHinge
-from lasn.memory import working_memory
+from lasn.memory import is_out_of_memory, warn_out_of_memory, working_memory
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
 from lasn.threads import one_thread, serial_products
@@ -138,7 +137,7 @@ class Problem:
         rows = like(rows, self.groups, np.int64)
         return replace(
             self,
-            X=ChosenRows(self.X, rows),
+            X=chosen_rows(self.X, rows),
             targets=self.targets[rows],
             sample_weight=self.sample_weight[rows],
             groups=self.groups[rows],
@@ -178,18 +177,20 @@ class Memory:
     budget: int
     workspace: Workspace
     limits: dict[str, Any]
+    device: Any = None
 
-    def back_off(self, error: Exception) -> bool:
-        """Whether to try again, with half of the budget, after a device ran out of memory."""
-        if type(error).__name__ != "OutOfMemoryError" or self.budget <= _LEAST_BUDGET:
-            return False
-        self.budget //= 2
-        warn_caller(
-            f"The device ran out of memory; going on with blocks of {self.budget / 1e9:.1f} GB in "
-            "all. Set memory_limit to leave more of it to others from the start."
-        )
+    def can_shrink(self, error: Exception) -> bool:
+        """Whether a device ran out of memory, and less of it may do."""
+        return is_out_of_memory(error) and self.budget > _LEAST_BUDGET
+
+    def shrink(self) -> None:
+        """Half of the budget, or what others have left of it."""
         sys.modules["torch"].cuda.empty_cache()
-        return True
+        self.budget //= 2
+        if self.device is not None and self.device.type == "cuda":
+            free = _free_memory(self.device, self.limits["memory_limit"], 0)
+            self.budget = max(min(self.budget, free), _LEAST_BUDGET // 2)
+        warn_out_of_memory(f"blocks of {self.budget / 1e9:.2f} GB in all")
 
 
 @dataclass
@@ -258,7 +259,8 @@ def train(
 
     clock.stage("solve")
     hessians = 8 * _HESSIANS * (n_variables + 1) ** 2 if mapping is not None else 0
-    memory = Memory(_free_memory(problem, memory_limit, hessians), workspace, limits)
+    free = _free_memory(problem.device, memory_limit, hessians)
+    memory = Memory(free, workspace, limits, problem.device)
     W = np.zeros((n_variables + 1, problem.targets.shape[1]))
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
@@ -345,8 +347,9 @@ def _minimize(
                 objective = _objective(problem, model, memory, once)
                 return minimize(objective, start, options, on_iteration)
         except Exception as error:
-            if not memory.back_off(error):
+            if not memory.can_shrink(error):
                 raise
+        memory.shrink()  # after the error is gone, and with it what it held
 
 
 @contextmanager
@@ -501,16 +504,19 @@ def _without_zero_weights(problem: Problem) -> Problem:
     if present.all():
         return problem
     kept = nonzero(present)
-    return replace(problem.only(kept), X=problem.X[kept])
+    chosen = problem.only(kept)
+    if isinstance(chosen.X, ChosenRows):  # they are here, and copied once rather than often
+        return replace(chosen, X=problem.X[kept])
+    return chosen
 
 
-def _free_memory(problem: Problem, limit, reserved: int) -> int:
+def _free_memory(device: Any, limit, reserved: int) -> int:
     """Bytes that may still be taken, where the rows are."""
-    if problem.device is None:
+    if device is None:
         return working_memory(limit, reserved)
     from lasn.torch_blocks import device_memory
 
-    return device_memory(problem.device, limit, reserved)
+    return device_memory(device, limit, reserved)
 
 
 def resolve_dtype(dtype: str, n_values: int, device: Any = None) -> np.dtype:
