@@ -6,12 +6,14 @@ Copies:   from pinned memory to the GPU, the ceiling; through the buffers of ``t
 Overlap:  one pass over all rows, K v and K^T u: its copies alone, its products alone (over rows
           that are there), both together.
 Fits:     rows on the GPU; in the host's memory; in a file on disk that is mapped into memory.
-          Seconds by stage, bytes copied, peak of the GPU's memory, the objective against that of
-          the rows on the GPU.
+          The first fit to the file reads it from disk: "other" has the look at all its values
+          that comes first. Seconds by stage, bytes copied, peak of the GPU's memory, the
+          objective against that of the rows on the GPU.
 Shortage: another process takes what is left of the GPU's memory in the midst of a fit: it goes on
           with smaller blocks, says so, and ends with the same model.
 """
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -220,6 +222,7 @@ def measure_fits(options) -> None:
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         path = Path(folder) / "rows.npy"
         np.save(path, X)
+        forget(path)
         with Ballast(options):
             in_file = np.load(path, mmap_mode="r")
             for name, rows in (("in memory", X), ("in a file", in_file), ("again", in_file)):
@@ -242,6 +245,14 @@ def measure_fits(options) -> None:
     if options.on_gpu:
         peak = max(record["peak"] for record in records[1:])
         options.checks.append(("GB that streaming fits took", peak, "<=", options.room))
+
+
+def forget(path: Path) -> None:
+    """Let the next reading of a file come from the disk, where the system can be told so."""
+    if hasattr(os, "posix_fadvise"):
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 class Strike:

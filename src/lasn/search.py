@@ -350,23 +350,24 @@ class Search:
 
         Where a device runs out of memory, once more with smaller blocks.
         """
-        features, folds = self.features[part], [self.folds[index] for index in self.parts[part][1]]
-        n_problems = len(folds) * self.problem.targets.shape[1]
-        known = [self.solutions.get((part, gamma, C)) for C in Cs]
+        features = self.features[part]
         while True:
-            began = perf_counter()
             try:
-                blocks = features.at(gamma, n_problems)
-                starts = [
-                    None if one is None else features.coefficients(one, gamma) for one in known
-                ]
-                shared = perf_counter() - began
-                with manners_of(self.device):
-                    return fold_path(self.problem, folds, blocks, Cs, self.newton, starts), shared
+                return self._try_path(part, gamma, Cs)
             except Exception as error:
                 if not features.can_shrink(error):
                     raise
-            features.shrink()
+            features.shrink()  # here the error is gone, and with it all that it held
+
+    def _try_path(self, part: int, gamma: float, Cs: list[float]) -> tuple[Path, float]:
+        began = perf_counter()
+        features, folds = self.features[part], [self.folds[index] for index in self.parts[part][1]]
+        blocks = features.at(gamma, len(folds) * self.problem.targets.shape[1])
+        known = [self.solutions.get((part, gamma, C)) for C in Cs]
+        starts = [None if one is None else features.coefficients(one, gamma) for one in known]
+        shared = perf_counter() - began
+        with manners_of(self.device):
+            return fold_path(self.problem, folds, blocks, Cs, self.newton, starts), shared
 
     def _choose_landmarks(self, size: int) -> None:
         if resolve_kernel_name(self.kernel.name) == "linear":

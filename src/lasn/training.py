@@ -344,12 +344,13 @@ def _minimize(
     while True:
         try:
             with manners_of(problem.device):
-                objective = _objective(problem, model, memory, once)
-                return minimize(objective, start, options, on_iteration)
+                return minimize(
+                    _objective(problem, model, memory, once), start, options, on_iteration
+                )
         except Exception as error:
             if not memory.can_shrink(error):
                 raise
-        memory.shrink()  # after the error is gone, and with it what it held
+        memory.shrink()  # here the error is gone, and with it all that it held
 
 
 @contextmanager
