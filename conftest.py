@@ -2,7 +2,7 @@
 
 from importlib.util import find_spec
 
-_NEEDS = {"torch_blocks": "torch", "torch_kernels": "torch", "torch_rows": "torch"}
+_NEEDS = {f"torch_{name}": "torch" for name in ("blocks", "kernels", "rows", "stream")}
 _NEEDS |= {"triton_rbf": "triton"}
 
 collect_ignore = [f"src/lasn/{name}.py" for name, needed in _NEEDS.items() if not find_spec(needed)]

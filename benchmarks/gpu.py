@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 import data
-from lasn import LASNClassifier, training
+from lasn import LASNClassifier
 from lasn.arrays import float32_products
 from lasn.torch_kernels import has_triton, kernel_product, plain_product
 from measure import machine, number, parser, record_table, seconds, verdicts, whole
@@ -246,30 +246,14 @@ def measure_hessian(options) -> None:
 
 def fit(options, X, y, k: int, **settings):
     """A fitted classifier with its seconds and those of its stages."""
-    stages: dict[str, float] = {}
-    train = training.train
-
-    def noting(*args, **kwargs):
-        result = train(*args, **kwargs)
-        stages.clear()
-        stages.update(result.seconds)
-        return result
-
-    from lasn import estimators
-
     model = LASNClassifier(
         k, random_state=0, **{"device": options.device, "gamma": "variance"} | settings
     )
-    estimators.train = noting
-    try:
-        wait(options)
-        began = perf_counter()
-        model.fit(X, y)
-        wait(options)
-        took = perf_counter() - began
-    finally:
-        estimators.train = train
-    return model, took, stages
+    wait(options)
+    began = perf_counter()
+    model.fit(X, y)
+    wait(options)
+    return model, perf_counter() - began, model.stage_seconds_
 
 
 def objective(model, X, y) -> float:

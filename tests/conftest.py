@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from places import place, tensors_are_no_arrays
 from sklearn.datasets import load_digits, make_classification, make_friedman1
+
+__all__ = ["place", "tensors_are_no_arrays"]
 
 
 def _frozen(*arrays):

@@ -1,8 +1,7 @@
 """The same rows in every container that users bring them in."""
 
-from importlib import import_module
-
 import numpy as np
+import pytest
 import scipy.sparse as sp
 
 
@@ -40,4 +39,4 @@ FORMS = SPARSE_FORMS | DENSE_FORMS
 def data_frame(library, X, names):
     """The columns of X under the given names, as a frame of "pandas" or "polars"."""
     columns = {name: X[:, position] for position, name in enumerate(names)}
-    return import_module(library).DataFrame(columns)
+    return pytest.importorskip(library).DataFrame(columns)

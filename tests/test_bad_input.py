@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from places import every_place
 from sklearn.exceptions import NotFittedError
 
 from lasn import LASNClassifier, LASNRegressor, NystroemMap
+
+pytestmark = every_place
 
 ESTIMATORS = [LASNClassifier, LASNRegressor, NystroemMap]
 NUMBER_OR_RULE = ["'variance', 'scale', 'auto'", "positive"]

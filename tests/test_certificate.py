@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import every_place
 from reference import exact_kernel_machine, exact_kernel_svm, theorem_2
 from sklearn.datasets import make_classification, make_moons
 from sklearn.svm import SVC
@@ -16,6 +17,8 @@ from lasn import LASNClassifier, LASNRegressor, NystroemMap, certify
 from lasn.features import best_rank_k_map
 from lasn.kernels import Kernel
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
+
+pytestmark = every_place
 
 
 def optimum(model, X, targets, weight):

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from forms import FORMS, data_frame
+from places import every_place
 
 from lasn import LASNClassifier, LASNRegressor
+
+pytestmark = every_place
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "polynomial", "laplacian", "linear"])

@@ -1,8 +1,11 @@
 """scikit-learn's own checks, with no expected failure, over every public estimator."""
 
+from places import every_place
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from lasn import LASNClassifier, LASNRegressor, NystroemMap
+
+pytestmark = every_place
 
 
 @parametrize_with_checks(

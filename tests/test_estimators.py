@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from places import every_place
 from reference import certificate
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +17,8 @@ from threadpoolctl import threadpool_limits
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
+
+pytestmark = every_place
 
 RECORD = {
     "value",

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+from places import every_place
 from sklearn.datasets import load_breast_cancer
 
 from lasn import LASNClassifier, LASNRegressor, NystroemMap
+
+pytestmark = every_place
 
 ESTIMATORS = {
     "squared_hinge": LASNClassifier(random_state=0),

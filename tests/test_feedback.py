@@ -4,9 +4,12 @@ import io
 from contextlib import redirect_stderr
 
 import pytest
+from places import every_place
 from threadpoolctl import threadpool_info
 
 from lasn import LASNClassifier, LASNRegressor
+
+pytestmark = every_place
 
 
 class Terminal(io.StringIO):

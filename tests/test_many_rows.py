@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from places import every_place
 from reference import certificate
 from sklearn.svm import LinearSVC
 
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
+
+pytestmark = every_place
 
 N_ROWS = 16_000
 

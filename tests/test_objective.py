@@ -1,11 +1,14 @@
 """The objective over row blocks: derivatives, sums, and what they cost in rows read."""
 
+from functools import partial
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import make_blobs
 
-from lasn.blocks import MemoryBlocks
+from lasn.arrays import to_numpy
 from lasn.directions import DirectionSolver
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
@@ -17,7 +20,14 @@ LOSSES = [SquaredHinge(), LogLoss(), SquaredEpsilonInsensitive(0.3)]
 N, C = 120, 3
 
 
-def make_objective(
+@pytest.fixture
+def make_objective(place):
+    """The objective of 120 rows and 3 problems, in the place."""
+    return partial(objective_in, place)
+
+
+def objective_in(
+    place,
     loss=LOSSES[0],
     *,
     budget=1 << 30,
@@ -32,16 +42,19 @@ def make_objective(
     costs = C_scale * rng.uniform(0.5, 2.0, size=N)
     columns = mapping = None
     if not linear:
-        kernel, landmarks = Kernel("rbf", gamma=0.2), X[:10]
+        kernel, landmarks = Kernel("rbf", gamma=0.2), place.rows(X[:10])
         columns = kernel.against(landmarks)
         mapping = mapping_matrix(kernel(landmarks, landmarks))
     rows = sp.csr_matrix(X) if sparse else X
-    blocks = MemoryBlocks(rows, columns, np.float64, budget)
-    return RegularizedLoss(blocks, mapping, loss, targets[:, columns_of_targets], costs)
+    blocks = place.blocks(place.rows(rows), columns, np.float64, budget, C)
+    targets, costs = place.array(targets[:, columns_of_targets]), place.array(costs)
+    return RegularizedLoss(blocks, mapping, loss, targets, costs)
 
 
 def small_blocks(monkeypatch):
     monkeypatch.setattr("lasn.blocks._BLOCK_BYTES", 17 * 10 * 8)
+    if find_spec("torch"):
+        monkeypatch.setattr("lasn.torch_blocks.rows_at_a_time", lambda *_: 17)
 
 
 ALL = np.arange(C)
@@ -58,7 +71,7 @@ def solve(objective):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("linear", [False, True])
-def test_gradient_by_finite_differences(loss, linear):
+def test_gradient_by_finite_differences(make_objective, loss, linear):
     objective = make_objective(loss, linear=linear)
     point = random_point(objective)
     step = 1e-6
@@ -73,7 +86,7 @@ def test_gradient_by_finite_differences(loss, linear):
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("linear", [False, True])
-def test_hessian_product_by_finite_differences(loss, linear):
+def test_hessian_product_by_finite_differences(make_objective, loss, linear):
     objective = make_objective(loss, linear=linear)
     point = random_point(objective)
     D = np.random.RandomState(2).normal(size=point.W.shape)
@@ -86,38 +99,41 @@ def test_hessian_product_by_finite_differences(loss, linear):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
-def test_assembled_hessian_is_the_product(loss, sparse):
+def test_assembled_hessian_is_the_product(make_objective, loss, sparse):
     objective = make_objective(loss, linear=sparse, sparse=sparse)
     curvature = objective.curvature(random_point(objective))
     D = np.random.RandomState(2).normal(size=(objective.n_variables, C))
     product = curvature.product(D, np.arange(D.shape[1]))
     for column in range(C):
-        V = curvature.assemble(column, None).matrix
+        V = to_numpy(curvature.assemble(column, None).matrix)
         np.testing.assert_allclose(V, V.T, atol=1e-10)
         np.testing.assert_allclose(V @ D[:, column], product[:, column], rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
 @pytest.mark.parametrize("sparse", [False, True])
-def test_solving_by_rows_is_solving_with_the_hessian(monkeypatch, loss, sparse):
+def test_solving_by_rows_is_solving_with_the_hessian(make_objective, monkeypatch, loss, sparse):
     small_blocks(monkeypatch)
     objective = make_objective(loss, linear=sparse, sparse=sparse)
     curvature = objective.curvature(random_point(objective))
     B = np.random.RandomState(2).normal(size=(objective.n_variables, C))
     X = curvature.solve_by_rows(B)
     for column in ALL:
-        V = curvature.assemble(column, None).matrix
+        V = to_numpy(curvature.assemble(column, None).matrix)
         np.testing.assert_allclose(V @ X[:, column], B[:, column], atol=1e-10)
 
 
-def test_few_active_rows_are_solved_by_rows():
+def test_few_active_rows_are_solved_by_rows(place):
     """With more landmarks than active rows, no (q, q) matrix is made."""
     X, y = make_blobs(400, centers=2, cluster_std=0.5, random_state=0)
     kernel = Kernel("rbf", gamma=0.1)
+    X = place.rows(X)
     mapping = mapping_matrix(kernel(X, X))
-    blocks = MemoryBlocks(X, kernel.against(X), np.float64, 1 << 30)
-    targets = np.where(y > 0, 1.0, -1.0)[:, None]
-    objective = RegularizedLoss(blocks, mapping, LOSSES[0], targets, np.ones(400))
+    blocks = place.blocks(X, kernel.against(X), np.float64, 1 << 30)
+    targets, costs = np.where(y > 0, 1.0, -1.0)[:, None], np.ones(400)
+    objective = RegularizedLoss(
+        blocks, mapping, LOSSES[0], place.array(targets), place.array(costs)
+    )
     coarse = minimize(objective, NewtonStart(np.zeros((objective.n_variables, 1))))
 
     point, _ = objective.begin(2.0 * coarse.W)
@@ -130,7 +146,7 @@ def test_few_active_rows_are_solved_by_rows():
     np.testing.assert_allclose(residual, 0.0, atol=1e-8)
 
 
-def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(monkeypatch):
+def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, monkeypatch):
     small_blocks(monkeypatch)
     objective = make_objective()
     solution = solve(objective)
@@ -141,10 +157,11 @@ def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(monkeypatch):
     read = objective.blocks.work.rows_read
     changed = curvature.assemble(1, before)
     assert objective.blocks.work.rows_read - read == curvature._count_changes(1, before)
-    np.testing.assert_allclose(changed.matrix, curvature.assemble(1, None).matrix, atol=1e-9)
+    fresh = curvature.assemble(1, None).matrix
+    np.testing.assert_allclose(to_numpy(changed.matrix), to_numpy(fresh), atol=1e-9)
 
 
-def test_line_is_the_objective_along_a_direction():
+def test_line_is_the_objective_along_a_direction(make_objective):
     objective = make_objective()
     point = random_point(objective)
     D = np.random.RandomState(3).normal(size=point.W.shape)
@@ -160,7 +177,7 @@ def test_line_is_the_objective_along_a_direction():
         np.testing.assert_allclose(second, (product * D).sum(axis=0))
 
 
-def test_blocks_change_nothing_but_rounding(monkeypatch):
+def test_blocks_change_nothing_but_rounding(make_objective, monkeypatch):
     whole = random_point(make_objective())
     small_blocks(monkeypatch)
     objective = make_objective()
@@ -171,7 +188,7 @@ def test_blocks_change_nothing_but_rounding(monkeypatch):
     np.testing.assert_array_equal(blocked.n_active, whole.n_active)
 
 
-def test_selected_columns_are_those_columns():
+def test_selected_columns_are_those_columns(make_objective):
     objective = make_objective()
     point = random_point(objective)
     part = point.select(np.array([True, False, True]))
@@ -198,7 +215,7 @@ class Meter:
         return self.work.rows_read - before, result
 
 
-def test_a_gradient_costs_one_pass_and_a_trial_step_none():
+def test_a_gradient_costs_one_pass_and_a_trial_step_none(make_objective):
     objective = make_objective()
     meter = Meter(objective)
     rows, point = meter(lambda: random_point(objective))
@@ -216,7 +233,7 @@ def test_a_gradient_costs_one_pass_and_a_trial_step_none():
 
 
 @pytest.mark.parametrize("budget", [1 << 30, 1])
-def test_a_hessian_product_reads_active_rows_only(budget):
+def test_a_hessian_product_reads_active_rows_only(make_objective, budget):
     objective = make_objective(budget=budget, C_scale=30.0)
     point = objective.begin(solve(objective))[0].select(ALL == 1)
     n_active = int(point.n_active[0])

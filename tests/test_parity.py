@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from places import every_place
 from reference import decision_values, exact_kernel_svm, linear_objective
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
@@ -11,6 +12,8 @@ from sklearn.svm import LinearSVC, LinearSVR
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import SquaredEpsilonInsensitive, SquaredHinge
+
+pytestmark = every_place
 
 LIBLINEAR = {"dual": False, "intercept_scaling": 1.0, "tol": 1e-10, "max_iter": 100_000}
 

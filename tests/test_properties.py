@@ -2,14 +2,23 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from places import every_place
 from sklearn.base import clone
 
 from lasn import LASNClassifier, LASNRegressor, NystroemMap
 
+pytestmark = every_place
+
 TOL = 1e-8
-few_examples = settings(max_examples=25, deadline=None, derandomize=True, database=None)
+few_examples = settings(
+    max_examples=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],  # the place is the same for all
+)
 exponents = st.integers(-3, 3)
 
 

@@ -5,6 +5,7 @@ from time import perf_counter
 
 import numpy as np
 import pytest
+from places import every_place
 from sklearn.base import clone
 from sklearn.datasets import load_iris, make_classification, make_friedman1
 from sklearn.metrics import accuracy_score, make_scorer
@@ -17,6 +18,8 @@ from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, LASNRegressorC
 from lasn.kernels import KernelColumns, resolve_gamma
 from lasn.search import Evaluation, Fold, Search
 from lasn.threads import n_threads
+
+pytestmark = every_place
 
 CS, GAMMAS = [0.1, 1.0, 10.0], [0.05, 0.2]
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from places import every_place
 from reference import decision_values, exact_kernel_svm, theorem_2
 from sklearn.datasets import load_breast_cancer, load_wine, make_circles, make_moons
 from sklearn.metrics import pairwise_distances
@@ -11,6 +12,8 @@ from sklearn.svm import SVC
 from lasn import LASNClassifier, NystroemMap
 from lasn.features import best_rank_k_map, exact_map
 from lasn.kernels import Kernel, resolve_gamma
+
+pytestmark = every_place
 
 KERNELS = {
     "rbf": Kernel("rbf", gamma=0.2),

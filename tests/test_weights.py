@@ -3,9 +3,12 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from places import every_place
 from sklearn.utils.class_weight import compute_sample_weight
 
 from lasn import LASNClassifier, LASNRegressor
+
+pytestmark = every_place
 
 TIGHT = {"tol": 1e-9, "random_state": 0}
 

@@ -40,6 +40,8 @@ def like(array: Any, other: Any, dtype: Any = None) -> Any:
     """An array or tensor in the place where ``other`` is, and of its dtype if none is given."""
     if is_tensor(other):
         dtype = other.dtype if dtype is None else torch_dtype(dtype)
+        if not is_tensor(array):  # torch takes no array that is read-only or read backwards
+            array = np.array(array)
         return sys.modules["torch"].as_tensor(array).to(other.device, dtype)
     return np.asarray(to_numpy(array)).astype(other.dtype if dtype is None else dtype, copy=False)
 

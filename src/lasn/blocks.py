@@ -107,6 +107,11 @@ class BlockSource(Protocol):
         """Bring states here from where their blocks are; they must be small."""
 
 
+def chosen_rows(X: Any, rows: Any) -> Any:
+    """The rows of X at some positions, not copied yet."""
+    return X.chosen(rows) if hasattr(X, "chosen") else ChosenRows(X, rows)
+
+
 class ChosenRows:
     """Some rows of X, copied block by block when they are wanted."""
 

@@ -22,6 +22,8 @@ import numpy as np
 
 from lasn.arrays import is_tensor, to_numpy
 
+# A check of all values at once would take a quarter of their memory again.
+_VALUES_AT_ONCE = 1 << 28
 _TORCH_DEVICES = r"torch|mps|cuda(:\d+)?"
 
 
@@ -125,6 +127,7 @@ def check_tensor(name: str, tensor: Any, ndim: tuple[int, ...] = (2,)) -> Any:
         tensor = tensor.to(torch.float32)
     elif not tensor.is_floating_point():
         tensor = tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
-    if not bool(torch.isfinite(tensor).all()):
+    parts = tensor.split(max(1, _VALUES_AT_ONCE // max(1, tensor[0].numel())))
+    if not all(bool(torch.isfinite(part).all()) for part in parts):
         raise ValueError(f"Input {name} contains NaN or infinity; every value must be finite.")
     return tensor

@@ -178,7 +178,8 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
         return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
     mean, mean_square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     origin = wide(X[:1])
-    size = 8192 if isinstance(X, np.ndarray) else 1 << 20  # a cache, or a device, full
+    # A cache full; on a device, far less than its memory.
+    size = 8192 if isinstance(X, np.ndarray) else max(1, (1 << 24) // X.shape[1])
     for start in range(0, X.shape[0], size):
         rows = X[start : start + size] - origin
         some = weight[start : start + size]

@@ -21,7 +21,6 @@ them, and the rows nearest to its centres are taken instead of the centres.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -32,6 +31,7 @@ from sklearn.utils import check_array
 
 from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dtype, to_numpy
 from lasn.caller import warn_caller
+from lasn.kmeans import kmeans_centres
 
 MAX_KMEANS_ROWS = 20_000
 _LLOYD_STEPS = 5
@@ -283,19 +283,14 @@ def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
 
 def _short_kmeans(X, k: int, weight: np.ndarray, rng):
     """Centres of a few Lloyd steps, or the rows nearest to them where X is sparse and wide."""
-    from sklearn.cluster import KMeans  # costs more to import than all of this package
-    from sklearn.metrics import pairwise_distances_argmin
-
     if k >= X.shape[0]:
         return distinct_rows(X)
     wide = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
-    points = _project(X, rng) if wide else X.astype(np.float32, copy=False)
-    kmeans = KMeans(k, init="random", n_init=1, max_iter=_LLOYD_STEPS, tol=0.0, random_state=rng)
-    with warnings.catch_warnings():
-        # "distinct clusters found smaller than n_clusters": fewer landmarks will do.
-        warnings.simplefilter("ignore")
-        centres = kmeans.fit(points, sample_weight=weight).cluster_centers_
+    points = _project(X, rng) if wide else X
+    centres = kmeans_centres(points, k, weight, _LLOYD_STEPS, rng)
     if wide:
+        from sklearn.metrics import pairwise_distances_argmin  # slow to import
+
         return X[np.unique(pairwise_distances_argmin(centres, points))]
     return centres.astype(X.dtype, copy=False)
 

@@ -9,6 +9,8 @@ from numbers import Real
 
 import numpy as np
 
+from lasn.caller import warn_caller
+
 _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Rows are worked on in blocks of about this size however much memory there is.
@@ -78,3 +80,16 @@ def working_memory(limit, reserved: int = 0) -> int:
     one small block of rows.
     """
     return max(parse_memory_limit(limit) - resident_memory() - reserved, _SMALLEST_BUDGET)
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether it is torch's word for a device whose memory is full."""
+    return type(error).__name__ == "OutOfMemoryError"
+
+
+def warn_out_of_memory(remedy: str) -> None:
+    """Say that a device ran out of memory, and how the work goes on."""
+    warn_caller(
+        f"The device ran out of memory; going on with {remedy}. Set memory_limit to leave more of "
+        "it to others from the start."
+    )

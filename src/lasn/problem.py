@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from lasn.arrays import bincount, is_tensor, like, nonzero, to_numpy, widest_dtype
-from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
-from lasn.caller import warn_caller
+from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace, chosen_rows
 from lasn.kernels import resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks
 from lasn.losses import Loss
-from lasn.memory import working_memory
+from lasn.memory import is_out_of_memory, warn_out_of_memory, working_memory
 from lasn.model import Model
 from lasn.objective import RegularizedLoss
 
@@ -106,7 +105,7 @@ class Problem:
         rows = like(rows, self.groups, np.int64)
         return replace(
             self,
-            X=ChosenRows(self.X, rows),
+            X=chosen_rows(self.X, rows),
             targets=self.targets[rows],
             sample_weight=self.sample_weight[rows],
             groups=self.groups[rows],
@@ -118,7 +117,10 @@ class Problem:
         if present.all():
             return self
         kept = nonzero(present)
-        return replace(self.only(kept), X=self.X[kept])
+        chosen = self.only(kept)
+        if isinstance(chosen.X, ChosenRows):  # they are here, and copied once rather than often
+            return replace(chosen, X=self.X[kept])
+        return chosen
 
     def gamma(self, gamma: Any) -> float:
         """The number that the parameter ``gamma`` stands for."""
@@ -155,11 +157,7 @@ class Problem:
 
     def free_memory(self, limit: Any, reserved: int) -> int:
         """Bytes that may still be taken, where the rows are."""
-        if self.device is None:
-            return working_memory(limit, reserved)
-        from lasn.torch_blocks import device_memory
-
-        return device_memory(self.device, limit, reserved)
+        return free_memory(self.device, limit, reserved)
 
     def objective(self, model: Model, memory: Memory, once: bool) -> RegularizedLoss:
         """Step 4: the reduced problem over blocks of rows; ``once``: they will be read once."""
@@ -185,15 +183,26 @@ class Memory:
     budget: int
     workspace: Workspace
     limits: dict[str, Any]
+    device: Any = None
 
-    def back_off(self, error: Exception) -> bool:
-        """Whether to try again, with half of the budget, after a device ran out of memory."""
-        if type(error).__name__ != "OutOfMemoryError" or self.budget <= _LEAST_BUDGET:
-            return False
-        self.budget //= 2
-        warn_caller(
-            f"The device ran out of memory; going on with blocks of {self.budget / 1e9:.1f} GB in "
-            "all. Set memory_limit to leave more of it to others from the start."
-        )
+    def can_shrink(self, error: Exception) -> bool:
+        """Whether a device ran out of memory, and less of it may do."""
+        return is_out_of_memory(error) and self.budget > _LEAST_BUDGET
+
+    def shrink(self) -> None:
+        """Half of the budget, or what others have left of it."""
         sys.modules["torch"].cuda.empty_cache()
-        return True
+        self.budget //= 2
+        if self.device is not None and self.device.type == "cuda":
+            free = free_memory(self.device, self.limits["memory_limit"], 0)
+            self.budget = max(min(self.budget, free), _LEAST_BUDGET // 2)
+        warn_out_of_memory(f"blocks of {self.budget / 1e9:.2f} GB in all")
+
+
+def free_memory(device: Any, limit: Any, reserved: int) -> int:
+    """Bytes that may still be taken, on the device or, where it is None, here."""
+    if device is None:
+        return working_memory(limit, reserved)
+    from lasn.torch_blocks import device_memory
+
+    return device_memory(device, limit, reserved)

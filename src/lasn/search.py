@@ -315,15 +315,8 @@ class Search:
         held_out: list[list[np.ndarray]] = [[np.empty(0)] * len(self.folds) for _ in Cs]
         seconds = np.zeros(len(Cs))
         for part, (_, indices) in enumerate(self.parts):
-            before = perf_counter()
-            folds = [self.folds[index] for index in indices]
+            path, shared = self._path(part, gamma, Cs)
             features = self.features[part]
-            blocks = features.at(gamma, len(folds) * self.problem.targets.shape[1])
-            known = [self.solutions.get((part, gamma, C)) for C in Cs]
-            starts = [None if one is None else features.coefficients(one, gamma) for one in known]
-            shared = perf_counter() - before
-            with manners_of(self.device):
-                path = fold_path(self.problem, folds, blocks, Cs, self.newton, starts)
             for C, W in zip(Cs, path.W, strict=True):
                 self.solutions[part, gamma, C] = features.function(W)
             for place, scores in enumerate(path.held_out):
@@ -352,6 +345,30 @@ class Search:
             self._forget_held_out()
             self.on_candidate(evaluation)
         self.seconds_of_path = perf_counter() - began
+
+    def _path(self, part: int, gamma: float, Cs: list[float]) -> tuple[Path, float]:
+        """The folds of a part for each C, and the seconds of what the Cs share.
+
+        Where a device runs out of memory, once more with smaller blocks.
+        """
+        features = self.features[part]
+        while True:
+            try:
+                return self._try_path(part, gamma, Cs)
+            except Exception as error:
+                if not features.can_shrink(error):
+                    raise
+            features.shrink()  # here the error is gone, and with it all that it held
+
+    def _try_path(self, part: int, gamma: float, Cs: list[float]) -> tuple[Path, float]:
+        began = perf_counter()
+        features, folds = self.features[part], [self.folds[index] for index in self.parts[part][1]]
+        blocks = features.at(gamma, len(folds) * self.problem.targets.shape[1])
+        known = [self.solutions.get((part, gamma, C)) for C in Cs]
+        starts = [None if one is None else features.coefficients(one, gamma) for one in known]
+        shared = perf_counter() - began
+        with manners_of(self.device):
+            return fold_path(self.problem, folds, blocks, Cs, self.newton, starts), shared
 
     def _choose_landmarks(self, size: int) -> None:
         if resolve_kernel_name(self.kernel.name) == "linear":

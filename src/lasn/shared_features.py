@@ -19,8 +19,11 @@ from lasn.arrays import to_numpy
 from lasn.blocks import BlockSource, MemoryBlocks, Work
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
-from lasn.memory import working_memory
+from lasn.memory import is_out_of_memory, warn_out_of_memory, working_memory
 from lasn.threads import for_each_slice
+
+# A device of which so little is enough to fill its memory cannot be helped by smaller blocks.
+_LEAST_SHARE = 1e-3
 
 
 class SharedFeatures:
@@ -43,6 +46,7 @@ class SharedFeatures:
         self.X, self.kernel, self.landmarks, self.device = X, kernel, landmarks, device
         self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
         self.n_gammas = n_gammas
+        self.share_of_device = 1.0
         self.work = Work()
         self.products = 0
         self.exponents: np.ndarray | None = None
@@ -100,7 +104,7 @@ class SharedFeatures:
         from lasn.torch_blocks import TorchBlocks, device_memory
         from lasn.torch_rows import place_rows
 
-        budget = device_memory(self.device, self.memory_limit)
+        budget = int(self.share_of_device * device_memory(self.device, self.memory_limit))
         self.X = place_rows(self.X, self.device, budget)
         if self.landmarks is None:
             return TorchBlocks(self.X, None, self.dtype, budget, n_problems, self.device), None
@@ -110,6 +114,15 @@ class SharedFeatures:
         self.mapping = to_numpy(mapping)
         columns: Any = kernel.against(landmarks, self.dtype)
         return TorchBlocks(self.X, columns, self.dtype, budget, n_problems, self.device), mapping
+
+    def can_shrink(self, error: Exception) -> bool:
+        """Whether a device ran out of memory, and less of it may do."""
+        return is_out_of_memory(error) and self.share_of_device > _LEAST_SHARE
+
+    def shrink(self) -> None:
+        """Take half as much of the device's memory from now on."""
+        self.share_of_device /= 2.0
+        warn_out_of_memory(f"{100.0 * self.share_of_device:.3g} % of what is free there")
 
     def function(self, W: np.ndarray) -> Function:
         """The functions of the last gamma whose coefficients are W."""

@@ -6,25 +6,29 @@ How rows of the feature matrix are read depends on the kernel and on the memory 
   (``triton_rbf.py``). Only the rows themselves, prepared for that, are kept.
 - otherwise kernel values are computed block by block and kept as far as the budget reaches.
 
-Rows that are not on the device (``torch_rows.py``) come block by block, the next one copied while
-this one is worked on.
+Rows that are not on the device (``torch_stream.py``) come block by block, the next one copied while
+this one is worked on. What tasks keep of each row (predictions, say) stays on the device where
+there is room for it, else in pinned memory of the host.
 
 Sums over rows of one block are float32 products; blocks, and parts of them, are added in float64.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 
-from lasn.arrays import float32_products, torch_dtype, wide, widest_dtype
+from lasn.arrays import float32_products, is_tensor, torch_dtype, wide, widest_dtype
 from lasn.blocks import ChosenRows, Work
 from lasn.directions import Costs
 from lasn.memory import parse_memory_limit, working_memory
 from lasn.torch_kernels import TorchColumns, rows_at_a_time
-from lasn.torch_rows import HostRows, SparseRows, shared_tensor
+from lasn.torch_rows import SparseRows, shared_tensor
+from lasn.torch_stream import HostRows
 
 # One operation of a product with a vector, in operations of a float32 matrix product; fused
 # products compute every kernel value twice, kept ones are read twice. Solves are products with an
@@ -33,9 +37,14 @@ _COSTS = {"cuda": Costs(product=25.0, solve=25.0, factor=10.0), "cpu": Costs()}
 # Numbers of float64 that tasks hold for each row and problem, and their block at most.
 _STATES = 24
 _MOST_ROWS = 1 << 24
-# Parts of the budget: for kept rows or features, and for the work on one block.
-_KEPT = 0.5
-_WORK = 0.125
+# Numbers of float64 that a solve keeps for each row and problem: predictions, their changes, the
+# weights of a Hessian, and the next of each while they are made.
+_KEPT_STATES = 6
+# Parts of the budget: for kept states; of the rest, for kept rows or features, and for the work on
+# one block. Blocks that come from the host are longer: each costs a few switches of threads.
+_STATES_SHARE = 0.4
+_KEPT, _KEPT_OF_HOST = 0.5, 0.35
+_WORK, _WORK_OF_HOST = 0.125, 0.25
 
 
 def device_memory(device: torch.device, limit: Any, reserved: int = 0) -> int:
@@ -85,12 +94,18 @@ class TorchBlocks:
         self.is_implicit = columns is not None and columns.is_implicit
         itemsize = self.dtype.itemsize
         states = 8 * _STATES * n_problems
-        work = max(int(_WORK * budget), 1 << 20)
+        kept_states = 8 * _KEPT_STATES * n_problems * self.n_rows
+        self.states_stay = kept_states <= _STATES_SHARE * budget
+        if self.states_stay:
+            budget -= kept_states
+        streams = isinstance(X, HostRows)
+        work = max(int((_WORK_OF_HOST if streams else _WORK) * budget), 1 << 20)
         if self.is_implicit:
             row_bytes = 2 * itemsize * (2 * X.shape[1] + 2)
+            kept_bytes = 2 * itemsize * columns.prepared.shape[1]  # type: ignore[union-attr]
             size = min(_MOST_ROWS, work // (row_bytes + states))
         else:
-            row_bytes = itemsize * max(1, self.n_columns)
+            row_bytes = kept_bytes = itemsize * max(1, self.n_columns)
             wanted = rows_at_a_time(self.n_columns, device, itemsize)
             size = min(max(wanted, 2 * self.n_columns), work // (row_bytes + states))
         size = max(1, min(size, self.n_rows))
@@ -98,7 +113,8 @@ class TorchBlocks:
         self.rows_a_part = max(256, min(rows_at_a_time(3 * self.n_columns, device), size))
         starts = range(0, self.n_rows, size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
-        n_kept = int(_KEPT * budget) // (row_bytes * size)
+        # All blocks whose features fit; the copies of active ones count as well.
+        n_kept = int((_KEPT_OF_HOST if streams else _KEPT) * budget) // (kept_bytes * size)
         self.blocks = [
             _TorchBlock(self, rows, keep=index < n_kept) for index, rows in enumerate(self.slices)
         ]
@@ -110,7 +126,7 @@ class TorchBlocks:
         return [tensor[part] for part in self.slices]
 
     def collect(self, states: list[Any]) -> list[Any]:
-        return states
+        return [_moved(state, self._bring) for state in states]
 
     def place(self, value: Any) -> Any:
         """What tasks share, on the device."""
@@ -127,14 +143,35 @@ class TorchBlocks:
         total: list[torch.Tensor] = []
         with torch.no_grad(), float32_products():
             for index, block in enumerate(self.blocks):
-                if index + 1 < len(self.blocks):
-                    self.blocks[index + 1].prefetch()
-                inputs = (state[index] for state in states)
+                inputs = (_moved(state[index], self._bring) for state in states)
                 state, sums = task(block, *inputs, *shared)
-                results.append(state)
+                results.append(state if self.states_stay else _moved(state, self._put_away))
                 parts = [wide(torch.as_tensor(part, device=self.device)) for part in sums]
                 total = [a + b for a, b in zip(total, parts, strict=True)] if total else parts
+        if not self.states_stay and self.device.type == "cuda":
+            torch.cuda.current_stream(self.device).synchronize()  # what was put away is there
         return results, tuple(total)
+
+    def _bring(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.device, non_blocking=True)
+
+    def _put_away(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A copy in the host's memory, pinned where that makes copies faster."""
+        pinned = self.device.type == "cuda"
+        away = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=pinned)
+        return away.copy_(tensor, non_blocking=pinned)
+
+
+def _moved(state: Any, move: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A state (a tensor, a dataclass or a tuple of them) with its tensors in another place."""
+    if is_tensor(state):
+        return move(state)
+    if isinstance(state, tuple):
+        return tuple(_moved(part, move) for part in state)
+    if is_dataclass(state) and not isinstance(state, type):
+        parts = {field.name: _moved(getattr(state, field.name), move) for field in fields(state)}
+        return replace(state, **parts)
+    return state
 
 
 class _TorchBlock:
@@ -145,18 +182,16 @@ class _TorchBlock:
         self.n_rows = rows.stop - rows.start
         self.n_columns, self.dtype = source.n_columns, torch_dtype(source.dtype)
         self.row_bytes, self.spare_bytes = source.row_bytes, 0
-        # Rows that fused products need are short.
-        self.worth_copying = 0.9 if source.is_implicit else 0.5
+        if not keep and isinstance(source.X, HostRows):
+            self.worth_copying = 0.0  # the whole block comes in one piece, and ahead of time
+        else:
+            # Rows that fused products need are short.
+            self.worth_copying = 0.9 if source.is_implicit else 0.5
         self.kept: Any = None  # kernel values, or the rows prepared for fused products
 
     @property
     def is_kept(self) -> bool:
         return self.kept is not None
-
-    def prefetch(self) -> None:
-        rows = self.source.X
-        if self.kept is None and isinstance(rows, HostRows):
-            rows.prefetch(self.rows)
 
     def count(self, n_rows: int) -> None:
         self.source.work.rows_read += n_rows
@@ -173,7 +208,7 @@ class _TorchBlock:
         return self._read(self.kept if rows is None else self.kept[rows])
 
     def gather(self, rows: torch.Tensor) -> Any:
-        return self.matrix(rows) if self.source.is_implicit else None
+        return self.matrix(rows) if self.source.is_implicit and self.keep else None
 
     def parts(self, rows: torch.Tensor) -> list[torch.Tensor]:
         return list(rows.split(self.source.rows_a_part)) if len(rows) else []

@@ -25,6 +25,7 @@ import numpy as np
 import torch
 
 from lasn.arrays import float32_products, torch_dtype
+from lasn.memory import warn_out_of_memory
 from lasn.torch_rows import SparseRows
 
 # The fused kernel keeps this many features of a row, and this many columns, in registers.
@@ -32,6 +33,8 @@ _MOST_FUSED_FEATURES = 126
 _MOST_FUSED_COLUMNS = 32
 # Kernel values held at a time where they are not kept.
 _PART_BYTES = {"cuda": 1 << 30, "mps": 1 << 28, "cpu": 1 << 24}
+# Fewer rows at a time would not save a device whose memory is full.
+_FEWEST_ROWS = 1024
 # Up to this many products a kernel value is cheap to compute again.
 _CHEAP_PRODUCTS = 400
 
@@ -88,11 +91,22 @@ class TorchColumns:
         size = rows_at_a_time(self.n_columns, self.device, self.dtype.itemsize)
         if self.is_implicit:
             size = rows_at_a_time(4 * X.shape[1], self.device)
+        start = 0
         with float32_products():
-            for start in range(0, n_rows, size):
-                prepared = self.prepare(X[start : start + size])
-                out[start : start + size] = self.operator(prepared) @ coef
+            while start < n_rows:
+                try:
+                    out[start : start + size] = self._product(X[start : start + size], coef)
+                    start += size
+                    continue
+                except torch.OutOfMemoryError:
+                    if size <= _FEWEST_ROWS:
+                        raise
+                size = max(size // 4, _FEWEST_ROWS)
+                warn_out_of_memory(f"{size} rows at a time")
         return out
+
+    def _product(self, rows, coef: torch.Tensor) -> torch.Tensor:
+        return self.operator(self.prepare(rows)) @ coef
 
     def operator(self, prepared):
         """The kernel matrix of prepared rows: a tensor, or something with its products."""

@@ -1,13 +1,13 @@
 """Rows for a torch device that are not a tensor on it: sparse, or too many for its memory.
 
-Both have what tensors of rows have: ``shape``, ``dtype``, ``device`` and ``X[rows]`` for a slice or
-for positions. ``place_rows`` decides which form rows take.
+Both (the latter are :class:`lasn.torch_stream.HostRows`) have what tensors of rows have: ``shape``,
+``dtype``, ``device`` and ``X[rows]`` for a slice or for positions. ``place_rows`` decides which
+form rows take.
 """
 
 from __future__ import annotations
 
 import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,12 @@ import scipy.sparse as sp
 import torch
 
 from lasn.arrays import is_tensor, to_numpy, torch_dtype
+from lasn.torch_stream import HostRows
 
 # Sparse rows of up to this many features are unpacked, block by block.
 _NARROW = 4096
+# Up to this many bytes are copied as they are, without pinned buffers on their way.
+_SMALL = 64 << 20
 # Of the device's memory, rows may take this part; more of them stay outside.
 ROWS_SHARE = 0.4
 
@@ -29,57 +32,23 @@ def place_rows(X: Any, device: torch.device, memory: int) -> Any:
     if sp.issparse(X):
         return SparseRows(X, device)
     tensor = shared_tensor(X)
-    if tensor.device == device or tensor.nbytes <= ROWS_SHARE * memory:
+    fits = tensor.nbytes <= ROWS_SHARE * memory
+    if tensor.device.type != "cpu" or (fits and tensor.nbytes <= _SMALL):
         return tensor.to(device)
-    return HostRows(tensor, device)
+    rows = HostRows(tensor, device)
+    if not fits:
+        return rows
+    return tensor if device.type == "cpu" else rows[: rows.shape[0]]
 
 
 def shared_tensor(array: Any) -> torch.Tensor:
-    """The array as a tensor, copied only if torch, which knows no read-only memory, has to."""
+    """The array, in its own memory, as a tensor that nobody writes to."""
     if is_tensor(array):
         return array
-    array = np.ascontiguousarray(array)
-    return torch.from_numpy(array if array.flags.writeable else array.copy())
-
-
-class HostRows:
-    """Rows in the host's memory; a slice of them is copied to the device when it is asked for.
-
-    ``prefetch`` starts such a copy, through pinned memory and beside what the device computes.
-    """
-
-    def __init__(self, rows: torch.Tensor, device: torch.device):
-        self.rows, self.device = rows, device
-        self.shape, self.dtype = rows.shape, rows.dtype
-        self.thread = ThreadPoolExecutor(1, "lasn-copy")
-        self.ahead: tuple[slice, Future] | None = None
-        self.stream = torch.cuda.Stream(device) if device.type == "cuda" else None
-
-    def __getitem__(self, rows) -> torch.Tensor:
-        if isinstance(rows, slice) and self.ahead is not None and self.ahead[0] == rows:
-            tensor, event = self.ahead[1].result()
-            self.ahead = None
-            if event is not None:
-                current = torch.cuda.current_stream(self.device)
-                current.wait_event(event)
-                tensor.record_stream(current)
-            return tensor
-        if is_tensor(rows):
-            rows = rows.cpu()
-        return self.rows[rows].to(self.device)
-
-    def prefetch(self, rows: slice) -> None:
-        self.ahead = (rows, self.thread.submit(self._copy, rows))
-
-    def _copy(self, rows: slice) -> tuple[torch.Tensor, Any]:
-        part = self.rows[rows]
-        if self.stream is None:
-            return part.to(self.device), None
-        with torch.cuda.stream(self.stream):
-            tensor = part.pin_memory().to(self.device, non_blocking=True)
-            event = torch.cuda.Event()
-            event.record(self.stream)
-        return tensor, event
+    with warnings.catch_warnings():
+        # Memory may be read-only, a file's for example, which torch has no word for.
+        warnings.filterwarnings("ignore", message="The given NumPy array is not writable")
+        return torch.from_numpy(np.ascontiguousarray(array))
 
 
 class SparseRows:

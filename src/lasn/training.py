@@ -114,7 +114,8 @@ def train(
     clock.stage("solve")
     pool = problem.pool(rng)
     hessians = 8 * _HESSIANS * (n_variables + 1) ** 2 if mapping is not None else 0
-    memory = Memory(problem.free_memory(memory_limit, hessians), workspace, limits)
+    free = problem.free_memory(memory_limit, hessians)
+    memory = Memory(free, workspace, limits, problem.device)
     W = np.zeros((n_variables + 1, problem.n_problems))
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and start.W.shape == W.shape:
@@ -174,17 +175,19 @@ def _minimize(
     while True:
         try:
             with manners_of(problem.device):
-                objective = problem.objective(model, memory, once)
-                return minimize(objective, start, options, _with_bill(objective, on_iteration))
+                return _minimize_objective(
+                    problem.objective(model, memory, once), start, options, on_iteration
+                )
         except Exception as error:
-            if not memory.back_off(error):
+            if not memory.can_shrink(error):
                 raise
+        memory.shrink()  # here the error is gone, and with it all that it held
 
 
-def _with_bill(objective: RegularizedLoss, on_iteration):
-    """Let the records say what each iteration cost: passes over the rows, bytes moved."""
-    if on_iteration is None:
-        return None
+def _minimize_objective(
+    objective: RegularizedLoss, start: NewtonStart, options: NewtonOptions, on_iteration
+) -> NewtonResult:
+    """Algorithm 1, whose records say what each iteration cost: passes over rows, bytes moved."""
     blocks = objective.blocks
     seen = Work()
 
@@ -196,7 +199,7 @@ def _with_bill(objective: RegularizedLoss, on_iteration):
         seen = now
         return on_iteration(W, record)
 
-    return with_bill
+    return minimize(objective, start, options, None if on_iteration is None else with_bill)
 
 
 @contextmanager

@@ -1,0 +1,94 @@
+"""A few steps of Lloyd's k-means, the same centres at every run and on any number of threads.
+
+::
+
+    label_i  = argmin_j |c_j|^2 - 2 <x_i, c_j>          over slices of rows, on all cores
+    c_j      = sum_{label_i = j} s_i x_i / sum s_i      one sparse product, rows in order
+
+scikit-learn's k-means adds up what its threads have summed in the order in which they finish. From
+three threads on, two runs differ by rounding, a row between two centres goes to the other one, and
+a few steps later so do landmarks: the same seed would give another model.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lasn.kernels import row_norms_squared
+from lasn.threads import for_each_slice
+
+# Slices of rows do not depend on the number of threads, and their scores stay in a core's cache.
+_SCORES_A_SLICE = 1 << 18
+
+
+def kmeans_centres(X: Any, k: int, weight: np.ndarray, n_steps: int, rng) -> np.ndarray:
+    """Centres after ``n_steps`` Lloyd steps from k rows drawn at random: float32, shape (k, p).
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, p), n >= k
+    k : int
+    weight : array of shape (n,)
+        Of the rows, zero or more.
+    n_steps : int
+    rng : RandomState
+    """
+    first = rng.choice(X.shape[0], size=k, replace=False, p=weight / weight.sum())
+    points = X.astype(np.float32)
+    # Distances lose no digits to a common offset; that of sparse rows is small.
+    origin: Any = 0.0 if sp.issparse(X) else points.mean(axis=0, dtype=np.float64)
+    points = points if sp.issparse(X) else (points - origin).astype(np.float32)
+    squares = row_norms_squared(points)
+    centres = _dense(points[first])
+    labels = np.full(len(squares), -1)
+    for _ in range(n_steps):
+        before = labels
+        labels, scores = _nearest(points, centres)
+        if np.array_equal(labels, before):
+            break
+        centres = _means(points, weight, _without_empty(labels, squares + scores, k), centres)
+    return (centres + origin).astype(np.float32)
+
+
+def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The nearest centre of each row, and |c|^2 - 2 <x, c> of it."""
+    n_rows = points.shape[0]
+    labels, scores = np.empty(n_rows, dtype=int), np.empty(n_rows, dtype=np.float32)
+    doubled = np.ascontiguousarray(-2.0 * centres.T)
+    norms = row_norms_squared(centres).astype(np.float32)
+
+    def look(part: slice) -> None:
+        values = points[part] @ doubled
+        values += norms
+        labels[part] = values.argmin(axis=1)
+        scores[part] = values[np.arange(len(values)), labels[part]]
+
+    for_each_slice(n_rows, max(64, _SCORES_A_SLICE // len(centres)), look)
+    return labels, scores
+
+
+def _without_empty(labels: np.ndarray, distances: np.ndarray, k: int) -> np.ndarray:
+    """The labels, with the rows furthest from their centres given to centres that have none."""
+    empty = np.flatnonzero(np.bincount(labels, minlength=k) == 0)
+    if len(empty) == 0:
+        return labels
+    labels = labels.copy()
+    labels[np.argsort(-distances, kind="stable")[: len(empty)]] = empty
+    return labels
+
+
+def _means(points, weight: np.ndarray, labels: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Weighted means of the rows of each label; a centre without weight stays where it was."""
+    k, n_rows = len(centres), len(labels)
+    totals = np.bincount(labels, weight, k)
+    # By columns: scipy's product then goes through the rows once, in their order.
+    shares = (weight / np.where(totals > 0.0, totals, 1.0)[labels]).astype(np.float32)
+    members = sp.csc_matrix((shares, labels, np.arange(n_rows + 1)), shape=(k, n_rows))
+    return np.where(totals[:, None] > 0.0, _dense(members @ points), centres)
+
+
+def _dense(matrix) -> np.ndarray:
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix)

@@ -1,0 +1,78 @@
+"""Lloyd's k-means: scikit-learn's centres, and the same ones at every run."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from shell import environment
+from sklearn.cluster import KMeans
+
+from lasn.kmeans import kmeans_centres
+
+FIT_AGAIN_AND_AGAIN = """
+import numpy as np
+from lasn import LASNClassifier, blocks, threads
+
+def sixteen():  # on a machine with fewer cores, BLAS would not admit to as many
+    return 1 if getattr(threads._here, "is_worker", False) else 16
+
+threads.n_threads = blocks.n_threads = sixteen
+X = np.random.RandomState(0).normal(size=(20_000, 6)).astype(np.float32)
+y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] > 0
+models = [LASNClassifier(400, random_state=0).fit(X, y) for _ in range(5)]
+for model in models[1:]:
+    np.testing.assert_array_equal(model.landmarks_, models[0].landmarks_)
+    np.testing.assert_array_equal(model.coef_, models[0].coef_)
+"""
+
+
+def test_the_same_seed_gives_the_same_model_on_many_threads():
+    """Sums whose order depends on which thread is first would differ within five fits."""
+    done = subprocess.run(
+        [sys.executable, "-c", FIT_AGAIN_AND_AGAIN],
+        capture_output=True,
+        text=True,
+        env={**environment(), "OMP_NUM_THREADS": "16"},
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_number_of_threads_changes_no_centre(rng, monkeypatch):
+    X = rng.normal(size=(3000, 5))
+    centres = []
+    for threads in (1, 2, 7):
+        monkeypatch.setattr("lasn.threads.n_threads", lambda threads=threads: threads)
+        centres.append(kmeans_centres(X, 300, np.ones(3000), 5, np.random.RandomState(0)))
+    np.testing.assert_array_equal(centres[1], centres[2])
+    # One thread leaves products to the threads of BLAS.
+    np.testing.assert_allclose(centres[0], centres[1], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("container", "offset"), [(np.asarray, 0.0), (np.asarray, 1000.0), (sp.csr_matrix, 0.0)]
+)
+def test_centres_are_scikit_learns(rng, container, offset):
+    X = 10.0 * rng.randint(8, size=(500, 1)) + rng.normal(size=(500, 3)) + offset
+    weight = rng.randint(1, 4, size=500).astype(float)
+    reference = KMeans(8, init="random", n_init=1, max_iter=100, tol=0.0, random_state=1)
+    expected = reference.fit(X, sample_weight=weight).cluster_centers_
+    found = kmeans_centres(container(X), 8, weight, 100, np.random.RandomState(1))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_centres_without_rows_move_to_rows_that_are_far_from_theirs(rng):
+    X = np.vstack([np.repeat([[0.0, 0.0]], 50, axis=0), [[7.0, 0.0], [0.0, 9.0]]])
+    weight = np.concatenate([np.ones(50), [1e-9, 1e-9]])  # so that all are drawn from the origin
+    centres = kmeans_centres(X, 3, weight, 3, rng)
+    np.testing.assert_allclose(
+        centres[np.lexsort(centres.T)], [[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], atol=1e-6
+    )
+
+
+def test_rows_without_weight_move_no_centre(rng):
+    X = rng.normal(size=(40, 2))
+    weight = 1.0 * (np.arange(40) < 20)
+    centres = kmeans_centres(X, 1, weight, 5, rng)
+    np.testing.assert_allclose(centres[0], X[:20].mean(axis=0), atol=1e-6)
