@@ -32,8 +32,11 @@ class FoundRows:
     chunks: Chunks | None = None
 
 
-def find_rows(X, y, sample_weight, memory_limit) -> FoundRows:
-    """Open files, gather batches, or find the chunks of a Dask collection."""
+def find_rows(X, y, sample_weight, memory_limit, device=None) -> FoundRows:
+    """Open files, gather batches, or find the chunks of a Dask collection.
+
+    Memory-mapped arrays stay arrays for a torch device, which streams them itself.
+    """
     if is_dask(X):
         from lasn.cluster import find_chunks
 
@@ -47,7 +50,7 @@ def find_rows(X, y, sample_weight, memory_limit) -> FoundRows:
         if not gathered.on_disk:
             return FoundRows(X, y, sample_weight, names)
     else:
-        X, y, sample_weight = open_arrays(X, y, sample_weight, memory_limit)
+        X, y, sample_weight = open_arrays(X, y, sample_weight, memory_limit, device)
         if not isinstance(X, FileRows):
             return FoundRows(X, y, sample_weight)
     for name, values in (("y", y), ("sample_weight", sample_weight)):
@@ -98,7 +101,8 @@ def batches_of(X, estimator, y=None, sample_weight=None) -> Iterator[Batch] | No
     stream = open_stream(X, y, sample_weight, features=None if names is None else list(names))
     if stream is not None:
         return stream.batches_for(estimator.n_features_in_)
-    rows, y, sample_weight = open_arrays(X, y, sample_weight, estimator.memory_limit)
+    device = None if estimator.device == "cpu" else estimator.device
+    rows, y, sample_weight = open_arrays(X, y, sample_weight, estimator.memory_limit, device)
     return None if rows is X else _slices(rows, y, sample_weight)
 
 

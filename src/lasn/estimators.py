@@ -27,7 +27,7 @@ from lasn.arrays import (
 from lasn.callbacks import with_callbacks
 from lasn.chunked_problem import ChunkedProblem, classification_problem, regression_problem
 from lasn.devices import as_numpy, give_back, is_foreign
-from lasn.elsewhere import FoundRows, ScoreSums, anywhere, find_rows, score_elsewhere
+from lasn.elsewhere import FoundRows, ScoreSums, anywhere, score_elsewhere
 from lasn.landmarks import target_bins
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive
 from lasn.machine import KernelMachine
@@ -206,7 +206,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
 
     def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
         """What is to be fitted, with C = 1, and the labels as an array; sets ``classes_``."""
-        found = find_rows(X, y, sample_weight, self.memory_limit)
+        found = self._find_rows(X, y, sample_weight)
         if found.chunks is not None:
             return self._chunked(found), None
         X, y, sample_weight = self._validate(found.X, found.y, found.sample_weight)
@@ -495,7 +495,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
 
     def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
         """What is to be fitted, with C = 1, and the targets as an array."""
-        found = find_rows(X, y, sample_weight, self.memory_limit)
+        found = self._find_rows(X, y, sample_weight)
         if found.chunks is not None:
             loss = SquaredEpsilonInsensitive(float(self.epsilon))
             return regression_problem(found.chunks, self._survey(found, False), loss), None

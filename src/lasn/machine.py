@@ -35,7 +35,7 @@ from lasn.devices import (
     is_foreign,
     resolve_device,
 )
-from lasn.elsewhere import FoundRows
+from lasn.elsewhere import FoundRows, find_rows
 from lasn.exact import train_exact
 from lasn.kernels import Kernel
 from lasn.landmarks import here
@@ -214,6 +214,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _check_parameters(self) -> None:
         check_parameters(self)
+
+    def _find_rows(self, X, y, sample_weight) -> FoundRows:
+        """Rows to fit, as arrays or as chunks that live elsewhere."""
+        return find_rows(X, y, sample_weight, self.memory_limit, resolve_device(self.device))
 
     def _survey(self, found: FoundRows, with_labels: bool) -> Survey:
         """A look at rows that live elsewhere; sets the number of features and their names."""

@@ -189,7 +189,7 @@ def open_stream(X, y=None, sample_weight=None, features=None) -> Stream | None:
     return None
 
 
-def open_arrays(X, y, sample_weight, limit) -> tuple[Any, Any, Any]:
+def open_arrays(X, y, sample_weight, limit, device=None) -> tuple[Any, Any, Any]:
     """Arrays for the paths of ``.npy`` files; X as rows on disk where it is mapped and large.
 
     Everything else comes back as it is.
@@ -197,7 +197,7 @@ def open_arrays(X, y, sample_weight, limit) -> tuple[Any, Any, Any]:
     paths = [one for one in (X, y, sample_weight) if isinstance(one, (str, os.PathLike))]
     if isinstance(X, (str, os.PathLike)) and all(_is_npy(os.fspath(path)) for path in paths):
         X, y, sample_weight = (_load(one) for one in (X, y, sample_weight))
-    if isinstance(X, np.memmap) and X.nbytes > _room_in_memory(limit):
+    if device is None and isinstance(X, np.memmap) and X.nbytes > _room_in_memory(limit):
         rows = rows_of_mapped_array(X)
         if rows is not None and X.dtype in (np.float32, np.float64):
             X = rows
