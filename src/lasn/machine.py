@@ -38,10 +38,10 @@ from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import here
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
-from lasn.precision import prediction_columns
+from lasn.prediction import prediction_columns, scores
 from lasn.progress import ProgressBar
 from lasn.targets import check_sample_weight, check_targets
-from lasn.training import Model, Problem, scores, train
+from lasn.training import Model, Problem, train
 
 # Parameters that decide what the landmarks are: warm_start keeps them while these stay.
 _LANDMARK_PARAMETERS = (

@@ -39,12 +39,13 @@ from lasn.arrays import (
 from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace
 from lasn.caller import warn_caller
 from lasn.features import mapping_matrix
-from lasn.kernels import Kernel, KernelColumns, resolve_kernel_name
+from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, check_landmarks, choose_landmarks, count_landmarks
 from lasn.losses import LogLoss, Loss, SquaredHinge
 from lasn.memory import working_memory
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
+from lasn.prediction import scores
 from lasn.threads import one_thread, serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
@@ -202,17 +203,6 @@ class Training:
     model: Model
     newton: NewtonResult
     seconds: dict[str, float]
-
-
-def scores(X, columns: KernelColumns | None, beta, intercept) -> Any:
-    """K(X, L) beta + b, shape (m, c); X beta + b without landmarks (linear kernel)."""
-    if columns is None:
-        products = X @ like(beta, X)
-    else:
-        products = columns.times(X, beta)
-    if is_tensor(products):
-        return products + like(np.atleast_1d(intercept), products)
-    return np.asarray(products) + intercept
 
 
 @serial_products()  # blocks of rows have the threads

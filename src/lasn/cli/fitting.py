@@ -13,6 +13,7 @@ from lasn.cli.feedback import Feedback
 from lasn.cli.models import FileModel, write_model
 from lasn.cli.output import check_output
 from lasn.cli.preparation import TrainingData
+from lasn.progress import distance_left
 
 # Seconds of a fit that are worth a word before it starts.
 _LONG = 10.0
@@ -108,12 +109,15 @@ def print_summary(model: FileModel, why: str, stream) -> None:
     """What was fitted, in three lines."""
     estimator, notes = model.estimator, model.notes
     rows = (notes.fingerprint or {}).get("rows")
-    record = estimator.history_[-1] if estimator.history_ else {}
-    gradient = np.max(record.get("relative_gradient", 0.0))
     print(f"{type(estimator).__name__} ({why})", file=stream)
     print(
         f"{rows} rows, {model.n_features} columns, {estimator.n_features_in_} features, "
         f"{estimator.n_landmarks_} landmarks",
         file=stream,
     )
-    print(f"{estimator.n_iter_} Newton iterations to |g|/|g0| = {gradient:.1e}", file=stream)
+    reached = ""
+    if estimator.history_:
+        measure, relative = distance_left(estimator.history_[-1])
+        reached = f" to {measure} = {relative:.1e}"
+    noun = "iteration" if estimator.n_iter_ == 1 else "iterations"
+    print(f"{estimator.n_iter_} Newton {noun}{reached}", file=stream)

@@ -70,9 +70,13 @@ def write_model(model: FileModel, path: str) -> None:
             write_chunks("-", [stream.read()])
 
 
-def read_model(path: str) -> FileModel:
-    """Read a model file; one that was saved from Python has no notes, and guesses stand in."""
-    pipeline, metadata = _read(path)
+def read_model(path: str, *, only_scores: bool = False) -> FileModel:
+    """Read a model file; one that was saved from Python has no notes, and guesses stand in.
+
+    With ``only_scores`` the pipeline may have no methods but those of decision values and labels,
+    or numbers; it is there sooner, since it needs no scikit-learn.
+    """
+    pipeline, metadata = _read(path, only_scores)
     known = metadata.get("data")
     if isinstance(known, dict) and known.keys() <= vars(DataNotes()).keys():
         return FileModel(pipeline, DataNotes(**known))
@@ -95,12 +99,13 @@ def describe_model(path: str) -> dict[str, Any]:
         raise _not_a_model(path, error) from error
 
 
-def _read(path: str) -> tuple[Any, dict[str, Any]]:
+def _read(path: str, only_scores: bool) -> tuple[Any, dict[str, Any]]:
+    from lasn.bare import load_bare
     from lasn.persist import ModelFileError, load
 
     metadata = describe_model(path)["metadata"]
     try:
-        return load(path), metadata
+        return (load_bare(path) if only_scores else None) or load(path), metadata
     except ModelFileError as error:
         raise _not_a_model(path, error) from error
 
