@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+from time import sleep
 
 import pytest
 from shell import environment
@@ -43,6 +44,33 @@ def test_what_somebody_writes_or_that_is_not_ours_stays(tmp_path):
         assert locks.take(held.fileno(), wait=False)
         write_atomically(tmp_path / "m", [b"new"])
     assert sorted(os.listdir(tmp_path)) == sorted([*others, "m"])
+
+
+FOREVER = """
+import sys
+from itertools import cycle
+from lasn.atomic import write_atomically
+for letter in cycle((b"A", b"B")):
+    write_atomically(sys.argv[1], [letter * 100_000] * 10)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
+def test_killed_at_any_moment_it_is_the_old_file_or_the_new_one(tmp_path, rng):
+    path = tmp_path / "file"
+    path.write_bytes(b"A" * 1_000_000)
+    met = set()
+    for pause in rng.uniform(0.0, 0.02, size=8):
+        before = path.stat().st_ino
+        process = subprocess.Popen([sys.executable, "-c", FOREVER, path], env=environment())
+        while path.stat().st_ino == before:
+            assert process.poll() is None
+        sleep(pause)
+        process.kill()
+        process.wait(30)
+        met.add(path.read_bytes())
+        assert len(os.listdir(tmp_path)) <= 2
+    assert met <= {b"A" * 1_000_000, b"B" * 1_000_000}
 
 
 def test_writers_of_one_name_leave_one_of_their_files(tmp_path):
