@@ -110,6 +110,7 @@ def test_information_for_people(iris, capsys):
     said = capsys.readouterr().out
     assert re.search(r"--n-landmarks +40\n", said)
     assert re.search(r"data features +sl, sw, pl, pw\n", said)
+    assert re.search(r"metrics on training +rows \d+, accuracy (0\.9|1)", said)
 
 
 def test_preprocessing_is_scikit_learns_own(tmp_path):

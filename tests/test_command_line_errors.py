@@ -233,7 +233,7 @@ FULL = {
         "-o", "OUT",
     ],
     "report": ["report", "MODEL", "GOOD", "-o", "OUT"],
-    "export": ["export", "NUMBERS", "--onnx", "OUT"],
+    "export": ["export", "MODEL", "--onnx", "OUT"],
 }  # fmt: skip
 
 
@@ -244,7 +244,6 @@ def test_a_small_disk_that_is_full(small_disk, tmp_path, made, what):
         "GOOD": made / "good.csv",
         "MANY": write_csv(tmp_path / "many.csv", MIXED_HEADER, mixed_rows(1000)),
         "MODEL": made / "model.lasn",
-        "NUMBERS": made / "numbers.lasn",
         "OUT": small_disk / "out",
         "ELSEWHERE": tmp_path / "elsewhere",
     }

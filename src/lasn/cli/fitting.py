@@ -17,6 +17,8 @@ from lasn.progress import distance_left
 
 # Seconds of a fit that are worth a word before it starts.
 _LONG = 10.0
+# Rows that are enough to say how well a model knows what it was trained on.
+_MEASURED_ROWS = 20_000
 
 
 def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
@@ -30,11 +32,30 @@ def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
 
 def finish(model: FileModel, data: TrainingData, arguments: argparse.Namespace) -> None:
     """Write the model, and the report if one was asked for."""
+    model.metrics = _training_metrics(model.estimator, data)
     write_model(model, arguments.output)
     if arguments.report is not None:
         from lasn.cli.report import report_on_training
 
         report_on_training(arguments.report, model, data)
+
+
+def _training_metrics(estimator, data: TrainingData) -> dict[str, float]:
+    """How the model does on rows that it was trained on, at most so many."""
+    from lasn.evaluation import ClassEvaluation, NumberEvaluation
+
+    every = slice(None, None, -(-len(data.y) // _MEASURED_ROWS))
+    X, y = data.X[every], data.y[every]
+    evaluation: Any
+    if hasattr(estimator, "classes_"):
+        evaluation = ClassEvaluation(estimator.classes_, data.path)
+        scores = estimator.decision_function(X)
+        evaluation.add(y, estimator._labels(scores), scores)
+    else:
+        evaluation = NumberEvaluation()
+        evaluation.add(y, estimator.predict(X))
+    measured = {name: one for name, one in evaluation.metrics().items() if np.isfinite(one)}
+    return {name: one if name == "rows" else round(one, 6) for name, one in measured.items()}
 
 
 def fit(

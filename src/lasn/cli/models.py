@@ -36,10 +36,14 @@ class DataNotes:
 
 @dataclass
 class FileModel:
-    """A fitted pipeline (or a bare estimator) with its notes."""
+    """A fitted pipeline (or a bare estimator) with its notes.
+
+    ``metrics`` say how it does on rows that it was trained on; None if they were not measured.
+    """
 
     pipeline: Any
     notes: DataNotes
+    metrics: dict[str, float] | None = None
 
     @property
     def estimator(self):
@@ -59,7 +63,9 @@ def write_model(model: FileModel, path: str) -> None:
     """Write a model file, whole or not at all; ``-`` is standard output."""
     from lasn.persist import save
 
-    metadata = {"data": vars(model.notes)}
+    metadata: dict[str, Any] = {"data": vars(model.notes)}
+    if model.metrics is not None:
+        metadata["metrics"] = {"training": model.metrics}
     if path != "-":
         save(model.pipeline, path, metadata=metadata)
         return
