@@ -57,16 +57,21 @@ def convergence(found: Convergence) -> str:
             title,
             description,
             Axis("Newton iteration", whole=True),
-            Axis(title.lower(), log=log, whole=name in ("active", "cg")),
+            Axis(_small(title), log=log, whole=name in ("active", "cg")),
             marks,
         )
         rows = list(
             zip(steps, values.tolist(), found.rows.astype(int).tolist(), found.seconds.tolist(),
                 strict=True)
         )  # fmt: skip
-        columns = ("iteration", title.lower(), "rows taking part", "seconds so far")
+        columns = ("iteration", _small(title), "rows taking part", "seconds so far")
         charts.append(figure(chart, columns, rows))
     return f'<div class="grid2">{"".join(charts)}</div>'
+
+
+def _small(title: str) -> str:
+    """A title as it stands within a sentence; abbreviations stay."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def search(candidates: list[dict[str, Any]], curve: LandmarkCurve) -> str:
@@ -95,8 +100,8 @@ def search(candidates: list[dict[str, Any]], curve: LandmarkCurve) -> str:
     )
     return (
         paragraph(text)
-        + f'<div class="grid2">{shown}<div class="card">{table("Candidates", columns, rows)}</div>'
-        + "</div>"
+        + f'<div class="grid2">{shown}'
+        + f'<div class="card wide">{table("Candidates", columns, rows)}</div></div>'
     )
 
 
