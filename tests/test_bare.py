@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from forms import data_frame
 from numpy.testing import assert_array_equal
 from shell import environment
 from sklearn.pipeline import make_pipeline
@@ -13,6 +14,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, StandardScaler
 import lasn
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, NystroemMap
 from lasn.bare import load_bare
+from lasn.cli import main
 from lasn.kernels import KERNEL_NAMES
 
 
@@ -70,6 +72,28 @@ def test_tuned_and_exact_models(binary, tmp_path):
     ):
         bare, loaded = both(model.fit(X, y), tmp_path / "m")
         assert_array_equal(bare.decision_function(X), loaded.decision_function(X))
+
+
+@pytest.mark.parametrize("steps", [[], [StandardScaler()]])
+def test_names_of_columns(binary, tmp_path, steps):
+    X, y = binary
+    frame = data_frame("pandas", X, "abcde")
+    bare, _ = both(make_pipeline(*steps, LASNClassifier(20)).fit(frame, y), tmp_path / "m")
+    assert bare.feature_names_in_.tolist() == list("abcde")
+    assert not hasattr(both(LASNClassifier(20).fit(X, y), tmp_path / "m")[0], "feature_names_in_")
+    frame[list("ecabd")].to_csv(tmp_path / "rows.csv", index=False)
+    lasn.save(
+        make_pipeline(*steps, LASNClassifier(20, random_state=0)).fit(frame, y), tmp_path / "m"
+    )
+    words = [
+        "predict",
+        str(tmp_path / "m"),
+        str(tmp_path / "rows.csv"),
+        "-o",
+        str(tmp_path / "out"),
+    ]
+    assert main(words) == 0
+    assert_array_equal(np.loadtxt(tmp_path / "out"), lasn.load(tmp_path / "m").predict(frame))
 
 
 def test_what_takes_more_than_arrays_is_left_to_load(binary, tmp_path):

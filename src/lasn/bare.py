@@ -53,9 +53,12 @@ class BareModel:
     Attributes
     ----------
     n_features_in_ : int
+    feature_names_in_ : array of shape (p,), where the model knows them
     classes_ : array, of classifiers only
     intercept_ : float or array of shape (c,)
     """
+
+    feature_names_in_: np.ndarray
 
     def __init__(self, estimator: _Record, scalings: list[Callable[[Any], Any]]):
         values = _checked(estimator)
@@ -120,8 +123,11 @@ def load_bare(path: str | os.PathLike) -> BareModel | None:
         document, tensors = read_parts(stream)
         try:
             whole = Decoder(tensors, _record).decode(document["estimator"])
-            *steps, last = _steps(whole)
-            return BareModel(last, [_scaling(step) for step in steps])
+            *steps, last = records = _steps(whole)
+            model = BareModel(last, [_scaling(step) for step in steps])
+            if "feature_names_in_" in records[0].attributes:
+                model.feature_names_in_ = _names(records[0])
+            return model
         except (_NotBareError, KeyError, TypeError, ValueError, AttributeError):
             return None
 
@@ -141,6 +147,12 @@ def _steps(whole: Any) -> list[_Record]:
     steps = [step for _, step in whole.parameters["steps"]]
     _require(bool(steps) and all(isinstance(step, _Record) for step in steps))
     return steps
+
+
+def _names(step: _Record) -> np.ndarray:
+    names, sizes = step.attributes["feature_names_in_"], {"p": step.attributes["n_features_in_"]}
+    _require(STORABLE[step.name].attributes["feature_names_in_"](names, sizes))
+    return names
 
 
 def _scaling(step: _Record) -> Callable[[Any], Any]:
