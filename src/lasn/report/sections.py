@@ -137,7 +137,7 @@ def class_summary(evaluation: ClassEvaluation) -> list[tuple[str, str]]:
         ("accuracy", f"{100 * metrics['accuracy']:.2f} %"),
         ("balanced accuracy", f"{100 * metrics['balanced_accuracy']:.2f} %"),
         ("F1", f"{metrics['f1']:.4f}"),
-        ("AUC", number(round(metrics["auc"], 4))),
+        ("AUC", f"{metrics['auc']:.4f}" if np.isfinite(metrics["auc"]) else "none"),
     ]
 
 
