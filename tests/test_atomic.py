@@ -61,9 +61,9 @@ def test_killed_at_any_moment_it_is_the_old_file_or_the_new_one(tmp_path, rng):
     path.write_bytes(b"A" * 1_000_000)
     met = set()
     for pause in rng.uniform(0.0, 0.02, size=8):
-        before = path.stat().st_ino
+        before = path.stat().st_mtime_ns
         process = subprocess.Popen([sys.executable, "-c", FOREVER, path], env=environment())
-        while path.stat().st_ino == before:
+        while path.stat().st_mtime_ns == before:
             assert process.poll() is None
         sleep(pause)
         process.kill()
