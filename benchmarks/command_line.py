@@ -4,9 +4,12 @@
     python benchmarks/command_line.py --quick      a tenth of both
 
 First, ``lasn predict`` on a CSV file (a whole process: start, reading, predicting, writing) beside
-processes that only read that file: with the command's own reader, with pyarrow's ``read_csv`` and
-with pandas. Second, parsers of svmlight text in MB/s, with the seconds that 1 GB
-would take: scikit-learn's ``load_svmlight_file``, pyarrow on rewritten text, and ours.
+processes that only read that file: with the command's own reader, with pyarrow's ``read_csv``, with
+that and its columns as one NumPy matrix (what any model needs, so ratios are to this one), and with
+pandas. The best of several runs in turn. Second, loading a model file of 1000 landmarks in a
+process that has imported lasn's estimators: the first time, with whatever is imported for it, and
+the second. Third, parsers of svmlight text in MB/s, with the seconds that 1 GB would take:
+scikit-learn's ``load_svmlight_file``, pyarrow on rewritten text, and ours.
 """
 
 import os
@@ -21,6 +24,7 @@ import numpy as np
 import measure
 
 TARGET = 1.5
+LOADING_TARGET = 50.0
 _OWN_READER = """
 import sys
 from lasn.tables import Selection, in_order, open_table
@@ -29,6 +33,22 @@ names = tuple(column.name for column in table.columns)
 print(sum(in_order(table, Selection(names), len)))
 """
 _ARROW = "import sys, pyarrow.csv; print(pyarrow.csv.read_csv(sys.argv[1]).num_rows)"
+_ARROW_TO_NUMPY = """
+import sys, numpy, pyarrow.csv
+table = pyarrow.csv.read_csv(sys.argv[1])
+print(numpy.column_stack([column.to_numpy() for column in table.columns]).shape)
+"""
+_LOAD = """
+import sys
+from time import perf_counter
+import lasn
+lasn.LASNClassifier
+times = [perf_counter()]
+for _ in range(2):
+    lasn.load(sys.argv[1])
+    times.append(perf_counter())
+print(times[1] - times[0], times[2] - times[1])
+"""
 _PANDAS = "import sys, pandas; print(len(pandas.read_csv(sys.argv[1])))"
 
 
@@ -41,8 +61,14 @@ def main() -> int:
     print(measure.machine())
     with tempfile.TemporaryDirectory() as folder:
         ratio = compare_prediction(Path(folder), 10**6 // scale, options.repeats)
+        milliseconds = measure_loading(str(Path(folder) / "1000.lasn"), options.repeats)
         compare_parsers(Path(folder), 10**8 // scale)
-    return measure.verdicts([("lasn predict over reading alone", ratio, "<=", TARGET)])
+    return measure.verdicts(
+        [
+            ("lasn predict over reading alone", ratio, "<=", TARGET),
+            ("loading 1000 landmarks, ms", milliseconds, "<=", LOADING_TARGET),
+        ]
+    )
 
 
 def compare_prediction(folder: Path, n_rows: int, repeats: int) -> float:
@@ -59,29 +85,43 @@ def compare_prediction(folder: Path, n_rows: int, repeats: int) -> float:
     csv.write_csv(pa.table({**columns, "y": y}).slice(0, 10000), training)
     size = os.path.getsize(path) / 1e6
 
-    def best(*command: str) -> float:
-        return min(_seconds(command) for _ in range(repeats))
-
     python = sys.executable
-    reading = best(python, "-c", _OWN_READER, path)
-    rows = [
-        ["import lasn alone", (t := best(python, "-c", "import lasn")), t / reading],
-        ["lasn's reader alone", reading, 1.0],
-        ["pyarrow read_csv alone", (t := best(python, "-c", _ARROW, path)), t / reading],
-        ["pandas read_csv alone", (t := best(python, "-c", _PANDAS, path)), t / reading],
-    ]
-    ratios = []
+    commands = {
+        "pyarrow read_csv": (python, "-c", _ARROW, path),
+        "pyarrow read_csv, NumPy matrix": (python, "-c", _ARROW_TO_NUMPY, path),
+        "pandas read_csv": (python, "-c", _PANDAS, path),
+        "lasn's reader": (python, "-c", _OWN_READER, path),
+    }
     for k in (100, 300, 1000):
         model, out = str(folder / f"{k}.lasn"), str(folder / "labels.csv")
         lasn = (python, "-m", "lasn")
         _run(*lasn, "train", training, "--target", "y", "--n-landmarks", str(k), "-o", model)
-        seconds = best(*lasn, "predict", model, path, "-o", out)
-        ratios.append(seconds / reading)
-        rows.append([f"lasn predict, {k} landmarks", seconds, ratios[-1]])
+        commands[f"lasn predict, {k} landmarks"] = (*lasn, "predict", model, path, "-o", out)
+    runs = [{name: _seconds(one) for name, one in commands.items()} for _ in range(repeats)]
+    best = {name: min(run[name] for run in runs) for name in commands}
+    reading = best["pyarrow read_csv, NumPy matrix"]
     title = f"A CSV file of {n_rows} rows x 30 features, {size:.0f} MB; whole processes"
-    cells = [[name, measure.seconds(t), measure.number(ratio)] for name, t, ratio in rows]
-    measure.table(title, ["process", "seconds", "over lasn's reader"], cells)
-    return ratios[0]
+    cells = [[name, measure.seconds(t), measure.number(t / reading)] for name, t in best.items()]
+    measure.table(title, ["process", "seconds", "over reading to NumPy"], cells)
+    return best["lasn predict, 100 landmarks"] / reading
+
+
+def measure_loading(path: str, repeats: int) -> float:
+    """Milliseconds of the first loading in a process, the median over processes."""
+    answers = [
+        subprocess.run([sys.executable, "-c", _LOAD, path], check=True, capture_output=True).stdout
+        for _ in range(repeats + 1)
+    ]
+    first, second = (
+        1e3 * np.median(column)
+        for column in np.array([answer.split() for answer in answers[1:]], dtype=float).T
+    )  # the first is a warm-up
+    measure.table(
+        f"Loading 1000 landmarks, {os.path.getsize(path) / 1e6:.1f} MB",
+        ["loading", "ms"],
+        [["first in a process", measure.number(first)], ["second", measure.number(second)]],
+    )
+    return float(first)
 
 
 def compare_parsers(folder: Path, n_bytes: int) -> None:

@@ -110,6 +110,7 @@ def test_information_for_people(iris, capsys):
     said = capsys.readouterr().out
     assert re.search(r"--n-landmarks +40\n", said)
     assert re.search(r"data features +sl, sw, pl, pw\n", said)
+    assert re.search(r"metrics on training +rows \d+, accuracy (0\.9|1)", said)
 
 
 def test_preprocessing_is_scikit_learns_own(tmp_path):
@@ -304,6 +305,25 @@ def manual(command, capsys):
         call(command, "--help")
     assert ended.value.code == 0
     return capsys.readouterr().out
+
+
+def test_the_exact_solver(tmp_path, binary, capsys):
+    """It has a gap where others have a gradient, and support vectors for landmarks."""
+    X, y = binary
+    np.savez(tmp_path / "rows.npz", X=X, y=y)
+    model, rows, page = (tmp_path / name for name in ("m", "rows.npz", "r.html"))
+    words = ["--solver", "exact", "--checkpoint", tmp_path / "part", "--report", page, "--log"]
+    assert call("train", rows, *words, "-o", model) == 0
+    out, log = capsys.readouterr()
+    assert re.search(r"Newton iterations? to gap = ", out)
+    assert re.search(r"lasn: fit: Newton 1, gap ", log)
+    assert "Relative gap" in page.read_text()
+    assert "chart-spectrum" not in page.read_text()
+    assert call("info", model) == 0
+    assert re.search(r"relative_gap +\d", capsys.readouterr().out)
+    assert call("predict", model, rows, "-o", tmp_path / "out") == 0
+    assert_array_equal(np.loadtxt(tmp_path / "out"), package.load(model).predict(X))
+    assert package.load(tmp_path / "part")[-1].mapping_ is None
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -209,6 +210,51 @@ def test_no_space_left(tmp_path, made, what):
     assert str(tmp_path / "out") in err
     assert "space" in err
     assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of its own, of two pages."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=8k", "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(mount, capture_output=True).returncode:
+        pytest.skip("no file system can be mounted here")
+    yield folder
+    subprocess.run(["umount", str(folder)], check=True)
+
+
+FULL = {
+    "train": ["train", "GOOD", "--target", "label", "--n-landmarks", "60", "-o", "OUT"],
+    "checkpoint": ["train", "GOOD", "--target", "label", "--checkpoint", "OUT", "-o", "ELSEWHERE"],
+    "predict": ["predict", "MODEL", "MANY", "--output-kind", "decision", "-o", "OUT"],
+    "parquet": [
+        "predict", "MODEL", "MANY", "--output-kind", "decision", "--output-format", "parquet",
+        "-o", "OUT",
+    ],
+    "report": ["report", "MODEL", "GOOD", "-o", "OUT"],
+    "export": ["export", "MODEL", "--onnx", "OUT"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", FULL)
+def test_a_small_disk_that_is_full(small_disk, tmp_path, made, what):
+    (small_disk / "out").write_bytes(b"old")
+    names = {
+        "GOOD": made / "good.csv",
+        "MANY": write_csv(tmp_path / "many.csv", MIXED_HEADER, mixed_rows(1000)),
+        "MODEL": made / "model.lasn",
+        "OUT": small_disk / "out",
+        "ELSEWHERE": tmp_path / "elsewhere",
+    }
+    _, err = lasn(*(names.get(word, word) for word in FULL[what]), code=1)
+    assert err == (
+        f"lasn: {small_disk / 'out'}: No space left on device. "
+        "Check the folder, its permissions and space.\n"
+    )
+    assert os.listdir(small_disk) == ["out"]
+    assert (small_disk / "out").read_bytes() == b"old"
+    assert not (tmp_path / "elsewhere").exists()
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")

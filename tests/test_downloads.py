@@ -84,6 +84,45 @@ def test_one_that_keeps_breaking_leaves_what_arrived_for_the_next_attempt(server
     assert names_in(cache) == ["iris.scale"]
 
 
+def test_two_that_want_the_same_file_at_once_load_it_once(server, cache):
+    server.pause_after = 5_000
+    found = []
+
+    def get():
+        found.append(download(FLOWERS, cache, server.address).read_bytes())
+
+    both = [threading.Thread(target=get) for _ in range(2)]
+    for thread in both:
+        thread.start()
+    until(lambda: (cache / "iris.scale.part").exists() and len(server.requests) == 1)
+    server.go_on.set()
+    for thread in both:
+        thread.join(30)
+    assert found == [IRIS, IRIS]
+    assert len(server.requests) == 1
+    assert names_in(cache) == ["iris.scale"]
+
+
+def test_who_waits_in_vain_begins_anew(server, cache):
+    server.pause_after = 5_000
+    wrong = file_of("multiclass/iris.scale", IRIS[:-1])
+    failures = []
+
+    def get_what_is_never_sent():
+        with pytest.raises(DatasetError, match="is not kept"):
+            download(wrong, cache, server.address)
+        failures.append(wrong)
+
+    first = threading.Thread(target=get_what_is_never_sent)
+    first.start()
+    until(lambda: len(server.requests) == 1)
+    server.go_on.set()
+    assert download(FLOWERS, cache, server.address).read_bytes() == IRIS
+    first.join(30)
+    assert failures == [wrong]
+    assert names_in(cache) == ["iris.scale"]
+
+
 def test_a_server_that_falls_silent_is_asked_again(server, cache, monkeypatch):
     monkeypatch.setattr("lasn.datasets.download._SILENCE_SECONDS", 0.2)
     server.pause_after = 5_000

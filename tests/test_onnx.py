@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import skl2onnx
 from forms import data_frame
 from sklearn.compose import ColumnTransformer
+from sklearn.datasets import make_classification
 from sklearn.exceptions import NotFittedError
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression
@@ -186,6 +187,56 @@ def test_features_in_float32(binary):
     X, y = binary
     model = LASNClassifier(20, dtype="float32", random_state=0).fit(X, y)
     assert_same_classifier(run(lasn.to_onnx(model), X.astype(np.float32)), model, X)
+
+
+@pytest.fixture(scope="module")
+def many_rows():
+    X, y = make_classification(
+        2500,
+        12,
+        n_informative=8,
+        n_redundant=2,
+        n_classes=3,
+        n_clusters_per_class=2,
+        random_state=0,
+    )
+    return X, y
+
+
+LARGE = {
+    "two classes": lambda y: (LASNClassifier, y == 1, {"loss": "squared_hinge"}),
+    "probabilities": lambda y: (LASNClassifier, y == 1, {"loss": "log_loss"}),
+    "three classes": lambda y: (LASNClassifier, y, {"loss": "squared_hinge"}),
+    "numbers": lambda y: (LASNRegressor, np.sin(y) + np.arange(len(y)) % 7, {}),
+}
+
+
+@pytest.mark.parametrize("task", LARGE)
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+def test_a_thousand_landmarks_and_float32(many_rows, kernel, task):
+    """Large coefficients of opposite signs cancel: rounding of kernel values must not show."""
+    X, y = many_rows
+    kind, y, options = LARGE[task](y)
+    gamma = {"tanh": 0.01, "polynomial": 0.02}.get(kernel, "variance")
+    options |= {"kernel": kernel, "gamma": gamma, "dtype": "float32", "landmarks": "uniform"}
+    model = kind(1000, tol=1e-2, random_state=0, **options).fit(X[:2000], y[:2000])
+    assert model._dtype == np.float32
+    rows = X[1000:].astype(np.float32)
+    outputs = run(lasn.to_onnx(model), rows)
+    if task == "numbers":
+        found, expected = outputs["variable"][:, 0], model.predict(rows)
+    else:
+        found, expected = outputs["scores"], model.decision_function(rows)
+    tolerance = 1e-4 * max(1.0, np.abs(expected).max())
+    assert np.abs(found - expected).max() <= tolerance
+    if task == "probabilities":
+        assert_close(outputs["probabilities"], model.predict_proba(rows))
+    if task != "numbers":
+        scores = np.sort(expected.reshape(len(rows), -1), axis=1)
+        apart = np.ptp(scores[:, -2:], axis=1) if scores.shape[1] > 1 else np.abs(scores[:, 0])
+        clear = apart > 2.0 * tolerance
+        assert clear.mean() > 0.99
+        np.testing.assert_array_equal(outputs["label"][clear], model.predict(rows)[clear])
 
 
 @pytest.mark.parametrize("kernel", ["rbf", "polynomial", "laplacian"])

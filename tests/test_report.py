@@ -238,9 +238,14 @@ def test_a_report_appears_whole_or_not_at_all(tmp_path, binary):
 @pytest.fixture(scope="module")
 def browser():
     sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    path = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
+    path = next(
+        filter(
+            None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chrome"))
+        ),
+        None,
+    )
     if path is None:
-        pytest.skip("there is no Chromium")
+        pytest.skip("there is no Chromium to open reports in")
     flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=flags)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 # Up to this many groups are summed one after the other on a device.
 _FEW_GROUPS = 64
@@ -113,7 +112,11 @@ def softplus(array: Any) -> Any:
 
 def sigmoid(array: Any) -> Any:
     """1 / (1 + exp(-x)), elementwise."""
-    return array.sigmoid() if is_tensor(array) else expit(array)
+    if is_tensor(array):
+        return array.sigmoid()
+    from scipy.special import expit  # slow to import, and not for predictions
+
+    return expit(array)
 
 
 def bincount(groups: Any, weights: Any, size: int) -> Any:

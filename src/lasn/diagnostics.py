@@ -23,9 +23,10 @@ from lasn.features import eigenvalue_cut
 class Convergence:
     """Newton's method, one entry an iteration; of several classes the sum or the worst.
 
-    ``relative_gradient`` is the largest of all classes, ``objective`` and ``cg_steps`` are sums,
-    ``active_rows`` is the mean. ``rows`` took part in the iteration, ``seconds`` had passed after
-    it. The fit stops when the relative gradient is below ``tol``.
+    ``relative_gradient`` is the largest of all classes (of ``solver="exact"``, the relative duality
+    gap: ``measure`` says which), ``objective`` and ``cg_steps`` are sums, ``active_rows`` is the
+    mean. ``rows`` took part in the iteration, ``seconds`` had passed after it. The fit stops when
+    the measure is below ``tol``.
     """
 
     relative_gradient: np.ndarray
@@ -35,6 +36,7 @@ class Convergence:
     rows: np.ndarray
     seconds: np.ndarray
     tol: float
+    measure: str = "relative gradient"
 
     @property
     def iterations(self) -> np.ndarray:
@@ -96,14 +98,17 @@ def convergence(model) -> Convergence:
     def each(name: str, combine) -> np.ndarray:
         return np.array([combine(record[name]) for record in estimator.history_], dtype=np.float64)
 
+    is_exact = any("relative_gap" in record for record in estimator.history_)
+    measure = "relative gap" if is_exact else "relative gradient"
     return Convergence(
-        relative_gradient=each("relative_gradient", np.max),
+        relative_gradient=each(measure.replace(" ", "_"), np.max),
         objective=each("value", np.sum),
         active_rows=each("active_rows", np.mean),
         cg_steps=each("cg_steps", np.sum),
         rows=each("rows", np.max),
         seconds=each("seconds", np.max),
-        tol=float(estimator.tol),
+        tol=float(estimator.tol) / (10.0 if is_exact else 1.0),
+        measure=measure,
     )
 
 
@@ -152,10 +157,10 @@ def spectrum(model) -> Spectrum:
     model : fitted estimator with ``landmarks_``, or a pipeline that ends in one
     """
     estimator = last_step(model)
-    if getattr(estimator, "landmarks_", None) is None:
+    if getattr(estimator, "mapping_", None) is None:
         raise ValueError(
             f"This {type(estimator).__name__} has no landmarks, and so no spectrum: the linear "
-            "kernel needs none."
+            "kernel and the exact solver need none."
         )
     K_ll = estimator._fitted_kernel()(estimator.landmarks_, estimator.landmarks_)
     values = eigvalsh(K_ll, check_finite=False)[::-1]

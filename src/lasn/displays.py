@@ -127,6 +127,7 @@ class ConvergenceDisplay(_Display):
         for one, (quantity, label) in zip(self.axes_, _PANELS.items(), strict=False):
             values = getattr(self.convergence, quantity)
             (line,) = one.plot(self.convergence.iterations, values, marker="o", label=self.name)
+            label = self.convergence.measure if quantity == "relative_gradient" else label
             one.set(xlabel="Newton iteration", ylabel=label)
             one.xaxis.get_major_locator().set_params(integer=True)
             self.lines_.append(line)

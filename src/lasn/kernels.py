@@ -38,6 +38,9 @@ _CACHE_BYTES = 2 << 20
 # product needs fewer than this many times the arithmetic of the sparse one.
 _DENSE_PRODUCT_SPEEDUP = 30
 _UNPACKED_BYTES = 8 << 20
+# A sum over landmarks in float32 is one over groups of this many, if it has few columns.
+_GROUP = 64
+_GROUPED_COLUMNS = 32
 # Up to this many products a kernel value is cheap to compute again.
 _CHEAP_PRODUCTS = 400
 
@@ -226,17 +229,24 @@ class KernelColumns:
         return out
 
     def times(self, X, coef: np.ndarray) -> np.ndarray:
-        """``K(X, L) @ coef`` for coef of shape (k, c), without holding K: shape (n, c)."""
-        n_rows = X.shape[0]
-        out = np.empty((n_rows, coef.shape[1]), dtype=self.dtype)
+        """``K(X, L) @ coef`` for coef of shape (k, c), without holding K: shape (n, c).
+
+        Few columns are sums whose terms may cancel: float32 sums up groups of landmarks only,
+        float64 the groups.
+        """
+        out = np.empty((X.shape[0], coef.shape[1]), dtype=self.dtype)
         coef = np.ascontiguousarray(coef, dtype=self.dtype)
+        grouped = self.dtype != np.float64 and coef.shape[1] <= _GROUPED_COLUMNS
 
         def multiply(rows):
             values = np.empty((rows.stop - rows.start, self.n_columns), dtype=self.dtype)
             self.fill(X[rows], values)
-            np.matmul(values, coef, out=out[rows])
+            if grouped:
+                out[rows] = _grouped_product(values, coef)
+            else:
+                np.matmul(values, coef, out=out[rows])
 
-        for_each_slice(n_rows, self.rows_per_slice(), multiply)
+        for_each_slice(X.shape[0], self.rows_per_slice(), multiply)
         return out
 
     def is_cheap(self, X) -> bool:
@@ -263,6 +273,15 @@ class KernelColumns:
 
     def _fill_exponents(self, rows, out: np.ndarray) -> None:
         raise TypeError(f"{type(self).__name__} is no exponential of anything")
+
+
+def _grouped_product(values: np.ndarray, coef: np.ndarray) -> np.ndarray:
+    """values @ coef, shape (n, c), summed in float64 over groups of columns of ``values``."""
+    n_rows, k = values.shape
+    whole = k - k % _GROUP
+    groups = values[:, :whole].reshape(n_rows, -1, _GROUP).transpose(1, 0, 2)
+    sums = groups @ coef[:whole].reshape(-1, _GROUP, coef.shape[1])
+    return sums.sum(axis=0, dtype=np.float64) + values[:, whole:] @ coef[whole:]
 
 
 def _worth_unpacking(rows) -> bool:

@@ -39,9 +39,10 @@ from lasn.elsewhere import FoundRows, find_rows
 from lasn.exact import train_exact
 from lasn.kernels import Kernel
 from lasn.landmarks import here
-from lasn.model import Model, scores
+from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
+from lasn.prediction import prediction_columns, scores
 from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.survey import Survey, survey
@@ -282,12 +283,16 @@ def _fitted_columns(estimator: KernelMachine, device):
     kernel = estimator._fitted_kernel()
     known, there, source, columns = _prepared.get(estimator, (None, None, None, None))
     if known != kernel or there != device or source is not landmarks:
-        placed = landmarks
         if device is not None:
             from lasn.torch_rows import place_rows
 
             placed = place_rows(landmarks, device, memory=1 << 62)
-        columns = kernel.against(placed, estimator._dtype)
+            columns = kernel.against(placed, estimator._dtype)
+        elif callable(kernel.name):
+            columns = kernel.against(landmarks, estimator._dtype)
+        else:
+            beta = np.atleast_2d(estimator.dual_coef_).T
+            columns = prediction_columns(kernel, landmarks, beta, estimator._dtype)
         _prepared[estimator] = (kernel, device, landmarks, columns)
     return columns
 

@@ -1,4 +1,4 @@
-"""What training finds: a function f(x) = K(x, L) beta + b, and Algorithm 3, which evaluates it."""
+"""What training finds: a function f(x) = K(x, L) beta + b, one column a problem."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from lasn.arrays import is_tensor, like, to_numpy, wide
-from lasn.kernels import Kernel, KernelColumns
+from lasn.arrays import like, to_numpy, wide
+from lasn.kernels import Kernel
+from lasn.prediction import scores
 
 
 @dataclass
@@ -39,14 +40,3 @@ class Model:
     def scores(self, X) -> Any:
         """Algorithm 3: K_el beta + b, shape (m, c), block by block, F never formed."""
         return scores(X, self.columns, self.beta, self.W[-1])
-
-
-def scores(X, columns: KernelColumns | None, beta, intercept) -> Any:
-    """K(X, L) beta + b, shape (m, c); X beta + b without landmarks (linear kernel)."""
-    if columns is None:
-        products = X @ like(beta, X)
-    else:
-        products = columns.times(X, beta)
-    if is_tensor(products):
-        return products + like(np.atleast_1d(intercept), products)
-    return np.asarray(products) + intercept

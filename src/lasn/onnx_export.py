@@ -11,6 +11,9 @@ probabilities      ``predict_proba``, shape (N, n_classes), of classifiers that 
 scores             ``decision_function``, shape (N,) for two classes, (N, n_classes) for more
 variable           ``predict`` of a regressor, shape (N, n_targets); ``transform`` of a map
 =================  =====================================================================
+
+They are equal to 1e-4, or to 1e-4 of the largest score if that is above 1; so are labels, except of
+rows whose two best scores are no further apart than that.
 """
 
 from __future__ import annotations

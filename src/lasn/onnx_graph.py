@@ -8,9 +8,9 @@ With centred rows x and landmarks l (moved by the landmarks' mean), for N rows::
     laplacian   Exp(-gamma D), D = sum over features j of |x_j - l_j|, a Scan that holds N x k
     scores      K beta + b
 
-A graph holds N x k float64 values at its widest: send rows in batches of some thousands. Where the
-model's own features are float32, ``predict`` rounds and the graph does not: scores then differ by
-about 1e-5 of the largest.
+A graph holds N x k float64 values at its widest: send rows in batches of some thousands. Its
+scores are those of ``decision_function`` to 1e-4, or to 1e-4 of the largest score if that is above
+1: where features are float32, predictions are rounded as far as :mod:`lasn.prediction` allows.
 """
 
 from __future__ import annotations

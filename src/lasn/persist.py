@@ -24,7 +24,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import scipy
 import scipy.sparse as sp
-import sklearn
 
 from lasn.atomic import write_atomically
 from lasn.plain import Decoder, Encoder, NotDecodableError, NotPlainError, expect
@@ -129,11 +128,12 @@ def describe(path: str | os.PathLike) -> dict[str, Any]:
     description : dict
         ``format_version``; ``versions`` of the packages that wrote it; ``summary``: estimator,
         steps, parameters and, as far as the model has them, classes, n_features, feature_names,
-        n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient, seconds;
+        n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient or
+        relative_gap, seconds;
         ``metadata`` as given to :func:`save`; ``arrays``: dtype and shape by name; ``bytes``, the
         file's size.
     """
-    with open(path, "rb") as stream, _errors_name(os.fspath(path)):
+    with open(path, "rb") as stream, errors_name(os.fspath(path)):
         header = read_header(stream)
         document = _document(header)
         return {
@@ -182,18 +182,24 @@ def fingerprint(X, y=None) -> dict[str, Any]:
 
 def read_model(stream: BinaryIO, name: str):
     """The model in a seekable binary stream; errors call it ``name``."""
-    with _errors_name(name):
-        header = read_header(stream)
-        document = _document(header)
-        digests = document["arrays"]
-        expect(
-            isinstance(digests, dict) and digests.keys() == header.entries.keys(),
-            "its arrays are not those that its header lists",
-        )
-        tensors = {key: read_tensor(stream, header, key) for key in header.entries}
-        for key, array in tensors.items():
-            expect(_digest(array) == digests[key], f"the array {key!r} was changed")
+    with errors_name(name):
+        document, tensors = read_parts(stream)
         return _decode(document["estimator"], tensors)
+
+
+def read_parts(stream: BinaryIO) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """The JSON and the arrays of a model file, once they are known to be unchanged."""
+    header = read_header(stream)
+    document = _document(header)
+    digests = document["arrays"]
+    expect(
+        isinstance(digests, dict) and digests.keys() == header.entries.keys(),
+        "its arrays are not those that its header lists",
+    )
+    tensors = {key: read_tensor(stream, header, key) for key in header.entries}
+    for key, array in tensors.items():
+        expect(_digest(array) == digests[key], f"the array {key!r} was changed")
+    return document, tensors
 
 
 def file_chunks(model, metadata: Mapping[str, Any] | None = None) -> list[bytes | memoryview]:
@@ -265,7 +271,7 @@ def _document(header: Header) -> dict[str, Any]:
 
 
 @contextmanager
-def _errors_name(name: str) -> Iterator[None]:
+def errors_name(name: str) -> Iterator[None]:
     """Turn whatever a bad file provokes into one error that names it."""
     try:
         yield
@@ -284,6 +290,8 @@ def _digest(array: np.ndarray) -> str:
 
 
 def _versions() -> dict[str, str]:
+    import sklearn
+
     from lasn import __version__
 
     return {
@@ -319,7 +327,9 @@ def _summary(model) -> dict[str, Any]:
             summary[key] = value.tolist() if isinstance(value, np.ndarray) else value
     if getattr(last, "history_", None):
         record = last.history_[-1]
-        summary["relative_gradient"] = float(np.max(record["relative_gradient"]))
+        for key in ("relative_gradient", "relative_gap"):
+            if key in record:
+                summary[key] = float(np.max(record[key]))
         summary["seconds"] = float(record["seconds"])
     return summary
 

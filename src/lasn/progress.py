@@ -39,6 +39,16 @@ class Bar:
             self.width = 0
 
 
+def distance_left(record: dict[str, Any]) -> tuple[str, float]:
+    """What an iteration reached, of the worst class, and its name.
+
+    The relative gradient; of ``solver="exact"``, which has none, the relative duality gap.
+    """
+    if "relative_gap" in record:
+        return "gap", float(np.max(record["relative_gap"]))
+    return "|g|/|g0|", float(np.max(record["relative_gradient"]))
+
+
 class ProgressBar(Bar):
     """The bar of a fit, drawn when ``verbose`` is positive.
 
@@ -63,10 +73,7 @@ class ProgressBar(Bar):
         self.draw(share or 0.0, text)
 
     def iteration(self, number: int, record: dict[str, Any]) -> None:
-        key, name = "relative_gradient", "|g|/|g0|"
-        if "relative_gap" in record:
-            key, name = "relative_gap", "gap"
-        relative = float(np.max(record[key]))
+        name, relative = distance_left(record)
         share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
         text = (
             f"Newton {number}  {name} {relative:.1e}  active {int(np.max(record['active_rows']))}"

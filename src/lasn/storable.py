@@ -15,9 +15,6 @@ from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any
 
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
-
 from lasn.attribute_checks import (
     Check,
     Sizes,
@@ -359,6 +356,10 @@ def _is_text_map(value: Any) -> bool:
 
 def is_fitted(estimator: Any) -> bool:
     """Whether an estimator and all that it is made of are fitted; words as "drop" need no fit."""
+    # Slow to import: who reads arrays alone does not wait for it.
+    from sklearn.exceptions import NotFittedError
+    from sklearn.utils.validation import check_is_fitted
+
     if isinstance(estimator, str):
         return True
     try:

@@ -8,7 +8,7 @@
     4  features K_rl M, block by block                   kernels.py, blocks.py
     5  minimise the reduced objective by Algorithm 1     objective.py, newton.py
 
-Algorithm 3, prediction through beta = M w, is in ``model.py``.
+Algorithm 3, prediction through beta = M w, is in ``prediction.py``.
 
 All steps happen where the problem's rows are: in memory or on a torch device (``problem.py``), on
 disk or on a cluster (``chunked_problem.py``).

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lasn.progress import ProgressBar
+from lasn.progress import ProgressBar, distance_left
 
 _SECONDS_BETWEEN_LINES = 5.0
 
@@ -63,9 +63,9 @@ class Feedback:
     def iteration(self, number: int, record: dict[str, Any]) -> None:
         """A Newton iteration is done."""
         self.bar.iteration(number, record)
-        relative = float(np.max(record["relative_gradient"]))
+        name, relative = distance_left(record)
         active = int(np.max(record["active_rows"]))
-        self.say(f"fit: Newton {number}, |g|/|g0| {relative:.1e}, {active} active rows")
+        self.say(f"fit: Newton {number}, {name} {relative:.1e}, {active} active rows")
 
     def candidate(self, number: int, evaluation: Any) -> None:
         """A search has evaluated so many candidates, this one last."""

@@ -13,9 +13,12 @@ from lasn.cli.feedback import Feedback
 from lasn.cli.models import FileModel, write_model
 from lasn.cli.output import check_output
 from lasn.cli.preparation import TrainingData
+from lasn.progress import distance_left
 
 # Seconds of a fit that are worth a word before it starts.
 _LONG = 10.0
+# Rows that are enough to say how well a model knows what it was trained on.
+_MEASURED_ROWS = 20_000
 
 
 def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
@@ -29,11 +32,30 @@ def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
 
 def finish(model: FileModel, data: TrainingData, arguments: argparse.Namespace) -> None:
     """Write the model, and the report if one was asked for."""
+    model.metrics = _training_metrics(model.estimator, data)
     write_model(model, arguments.output)
     if arguments.report is not None:
         from lasn.cli.report import report_on_training
 
         report_on_training(arguments.report, model, data)
+
+
+def _training_metrics(estimator, data: TrainingData) -> dict[str, float]:
+    """How the model does on rows that it was trained on, at most so many."""
+    from lasn.evaluation import ClassEvaluation, NumberEvaluation
+
+    every = slice(None, None, -(-len(data.y) // _MEASURED_ROWS))
+    X, y = data.X[every], data.y[every]
+    evaluation: Any
+    if hasattr(estimator, "classes_"):
+        evaluation = ClassEvaluation(estimator.classes_, data.path)
+        scores = estimator.decision_function(X)
+        evaluation.add(y, estimator._labels(scores), scores)
+    else:
+        evaluation = NumberEvaluation()
+        evaluation.add(y, estimator.predict(X))
+    measured = {name: one for name, one in evaluation.metrics().items() if np.isfinite(one)}
+    return {name: one if name == "rows" else round(one, 6) for name, one in measured.items()}
 
 
 def fit(
@@ -108,12 +130,15 @@ def print_summary(model: FileModel, why: str, stream) -> None:
     """What was fitted, in three lines."""
     estimator, notes = model.estimator, model.notes
     rows = (notes.fingerprint or {}).get("rows")
-    record = estimator.history_[-1] if estimator.history_ else {}
-    gradient = np.max(record.get("relative_gradient", 0.0))
     print(f"{type(estimator).__name__} ({why})", file=stream)
     print(
         f"{rows} rows, {model.n_features} columns, {estimator.n_features_in_} features, "
         f"{estimator.n_landmarks_} landmarks",
         file=stream,
     )
-    print(f"{estimator.n_iter_} Newton iterations to |g|/|g0| = {gradient:.1e}", file=stream)
+    reached = ""
+    if estimator.history_:
+        measure, relative = distance_left(estimator.history_[-1])
+        reached = f" to {measure} = {relative:.1e}"
+    noun = "iteration" if estimator.n_iter_ == 1 else "iterations"
+    print(f"{estimator.n_iter_} Newton {noun}{reached}", file=stream)

@@ -10,7 +10,8 @@ from lasn.cli.models import describe_model
 
 _DESCRIPTION = """\
 Show what a model file holds: estimator, steps, parameters, classes, landmarks, the training file's
-columns and fingerprint, and the versions of the packages that wrote it. Only the header is read.
+columns and fingerprint, metrics on (at most 20 000 of) its rows, and the versions of the packages
+that wrote it. Only the header is read.
 """
 _EPILOG = """\
 example:
@@ -34,12 +35,14 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     summary = description["summary"]
     data = description["metadata"].get("data") or {}
+    metrics = description["metadata"].get("metrics") or {}
     _show(
         {
             "file": f"{arguments.model}, {description['bytes']} bytes",
             **{key: value for key, value in summary.items() if key != "parameters"},
             **{f"--{key.replace('_', '-')}": v for key, v in summary["parameters"].items()},
             **{f"data {key}": value for key, value in data.items()},
+            **{f"metrics on {key}": value for key, value in metrics.items()},
             "written by": ", ".join(f"{k} {v}" for k, v in description["versions"].items()),
         }
     )

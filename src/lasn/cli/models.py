@@ -36,10 +36,14 @@ class DataNotes:
 
 @dataclass
 class FileModel:
-    """A fitted pipeline (or a bare estimator) with its notes."""
+    """A fitted pipeline (or a bare estimator) with its notes.
+
+    ``metrics`` say how it does on rows that it was trained on; None if they were not measured.
+    """
 
     pipeline: Any
     notes: DataNotes
+    metrics: dict[str, float] | None = None
 
     @property
     def estimator(self):
@@ -59,7 +63,9 @@ def write_model(model: FileModel, path: str) -> None:
     """Write a model file, whole or not at all; ``-`` is standard output."""
     from lasn.persist import save
 
-    metadata = {"data": vars(model.notes)}
+    metadata: dict[str, Any] = {"data": vars(model.notes)}
+    if model.metrics is not None:
+        metadata["metrics"] = {"training": model.metrics}
     if path != "-":
         save(model.pipeline, path, metadata=metadata)
         return
@@ -70,9 +76,13 @@ def write_model(model: FileModel, path: str) -> None:
             write_chunks("-", [stream.read()])
 
 
-def read_model(path: str) -> FileModel:
-    """Read a model file; one that was saved from Python has no notes, and guesses stand in."""
-    pipeline, metadata = _read(path)
+def read_model(path: str, *, only_scores: bool = False) -> FileModel:
+    """Read a model file; one that was saved from Python has no notes, and guesses stand in.
+
+    With ``only_scores`` the pipeline may have no methods but those of decision values and labels,
+    or numbers; it is there sooner, since it needs no scikit-learn.
+    """
+    pipeline, metadata = _read(path, only_scores)
     known = metadata.get("data")
     if isinstance(known, dict) and known.keys() <= vars(DataNotes()).keys():
         return FileModel(pipeline, DataNotes(**known))
@@ -95,12 +105,13 @@ def describe_model(path: str) -> dict[str, Any]:
         raise _not_a_model(path, error) from error
 
 
-def _read(path: str) -> tuple[Any, dict[str, Any]]:
+def _read(path: str, only_scores: bool) -> tuple[Any, dict[str, Any]]:
+    from lasn.bare import load_bare
     from lasn.persist import ModelFileError, load
 
     metadata = describe_model(path)["metadata"]
     try:
-        return load(path), metadata
+        return (load_bare(path) if only_scores else None) or load(path), metadata
     except ModelFileError as error:
         raise _not_a_model(path, error) from error
 

@@ -43,6 +43,8 @@ def check_output(path: str, *inputs: str) -> None:
 def spell(values: np.ndarray, output_format: str) -> bytes:
     """One line a row; texts are quoted in CSV where they must be, numbers keep every bit."""
     separator = _SEPARATORS[output_format]
+    if values.dtype.kind in "bi" and values.ndim == 1:
+        return _spell_labels(values)
     if values.dtype.kind == "U":
         spelled = _quoted(values, separator) if output_format != "lines" else values.tolist()
     elif values.ndim == 1:
@@ -51,6 +53,15 @@ def spell(values: np.ndarray, output_format: str) -> bytes:
         spelled = (separator.join(map(repr, row)) for row in values.tolist())
     text = "\n".join(spelled)
     return (text + "\n").encode() if len(values) else b""
+
+
+def _spell_labels(values: np.ndarray) -> bytes:
+    """Lines of few different numbers: each is spelled once."""
+    known, positions = np.unique(values, return_inverse=True)
+    lines = [f"{value!r}\n".encode() for value in known.tolist()]
+    if len({len(line) for line in lines}) == 1:  # as wide as each other: NumPy copies them
+        return np.array(lines)[positions].tobytes()
+    return b"".join(map(lines.__getitem__, positions.tolist()))
 
 
 def spell_header(names: list[str], output_format: str) -> bytes:

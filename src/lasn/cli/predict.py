@@ -82,7 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output or (None if arguments.evaluate else "-")
     if output is not None:
         check_output(output, arguments.file, arguments.model)
-    model = read_model(arguments.model)
+    only_scores = arguments.output_kind != "probabilities" and not arguments.evaluate
+    model = read_model(arguments.model, only_scores=only_scores)
     _check_kind(model, arguments.output_kind)
     notes = model.notes
     table = open_input(arguments, n_features=model.n_features, index_base=notes.index_base)

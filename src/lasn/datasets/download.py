@@ -5,12 +5,15 @@
 
 To resume, the next request asks for the bytes after the .part file's end (HTTP Range). The .part
 file bears the time of change that the server told for the original. Sent back as ``If-Range``, it
-makes the server begin anew if the original has changed since.
+makes the server begin anew if the original has changed since. A second process that wants the same
+file waits until the first has it or gives up.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from email.utils import formatdate, parsedate_to_datetime
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
@@ -18,6 +21,7 @@ from typing import BinaryIO
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
+from lasn import locks
 from lasn.datasets.folders import DatasetError, cache_folder, find
 from lasn.datasets.reading import check
 from lasn.datasets.registry import DataFile, dataset
@@ -71,23 +75,46 @@ def download(file: DataFile, folder: Path, base: str | None = None) -> Path:
     address, path = address_of(file, base), folder / file.packed_name
     partial = path.with_name(path.name + ".part")
     folder.mkdir(parents=True, exist_ok=True)
-    bar = Bar()
-    try:
-        _receive_all(address, partial, bar)
-    except _Unavailable as error:
-        raise DatasetError(
-            f"{address} {error}. Get {file.packed_name} in another way and place it, packed or "
-            f"not, in the folder that LASN_DATA names or in {folder}"
-        ) from error
-    finally:
-        bar.close()
-    try:
-        check(file, partial)
-    except DatasetError as error:
-        partial.unlink()
-        raise DatasetError(f"what {address} sends is not kept: {error}") from error
-    os.replace(partial, path)
+    with _held(partial):
+        if path.exists():  # another process was faster
+            return path
+        bar = Bar()
+        try:
+            _receive_all(address, partial, bar)
+        except _Unavailable as error:
+            raise DatasetError(
+                f"{address} {error}. Get {file.packed_name} in another way and place it, packed or "
+                f"not, in the folder that LASN_DATA names or in {folder}"
+            ) from error
+        finally:
+            bar.close()
+        try:
+            check(file, partial)
+        except DatasetError as error:
+            partial.unlink()
+            raise DatasetError(f"what {address} sends is not kept: {error}") from error
+        os.replace(partial, path)
     return path
+
+
+@contextmanager
+def _held(partial: Path) -> Iterator[None]:
+    """Have the .part file for this process alone; whoever comes second waits for the first.
+
+    An empty file does not stay.
+    """
+    while True:
+        stream = open(partial, "ab")  # noqa: SIM115 - closed below
+        if not locks.take(stream.fileno(), wait=True) or locks.is_file_at(stream.fileno(), partial):
+            break
+        stream.close()  # the one before has renamed or removed it
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            if locks.is_file_at(stream.fileno(), partial) and partial.stat().st_size == 0:
+                partial.unlink()
+        stream.close()
 
 
 class _Unavailable(Exception):
@@ -146,7 +173,7 @@ def _request(address: str, partial: Path, size: int):
         if error.code == 416 and size:  # there are no bytes after those that we have
             if error.headers.get("Content-Range") == f"bytes */{size}":
                 return None
-            partial.unlink()
+            os.truncate(partial, 0)
             raise _Incomplete("because the file is shorter than what was kept of it") from error
         raise _Unavailable(f"answers {error.code} {error.reason}") from error
     except (OSError, HTTPException) as error:

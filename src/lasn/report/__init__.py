@@ -97,7 +97,7 @@ def render(model, predictions: Predictions, subject: Subject) -> str:
     convergence = diagnostics.convergence(estimator)
     found.append(("convergence", "Convergence", sections.convergence(convergence)))
     found += parts[:-1]
-    if estimator.landmarks_ is not None:
+    if estimator.mapping_ is not None:
         spectrum = diagnostics.spectrum(estimator)
         found.append(("spectrum", "Landmarks", sections.spectrum(spectrum)))
     found.append(parts[-1])

@@ -267,7 +267,9 @@ def _draw_rule(rule: Rule, across: _Scale, up: _Scale) -> str:
         text = f'<text x="{right}" y="{top - 5}" text-anchor="end">{escape(rule.text)}</text>'
     elif rule.x is not None:
         left = right = across(rule.x)
-        text = f'<text x="{left + 5}" y="{top + 10}">{escape(rule.text)}</text>'
+        beyond = left > WIDTH / 2  # there may be no room to the right
+        place, anchor = (left - 5, "end") if beyond else (left + 5, "start")
+        text = f'<text x="{place}" y="{top + 10}" text-anchor="{anchor}">{escape(rule.text)}</text>'
     else:
         left, right = across(max(across.low, up.low)), across(min(across.high, up.high))
         bottom, top = up(max(across.low, up.low)), up(min(across.high, up.high))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from typing import Any
@@ -148,9 +149,10 @@ def table(name: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> s
         f'<th scope="col"{_right(right)}>{escape(column)}</th>'
         for column, right in zip(columns, numeric, strict=True)
     )
+    texts = [_aligned(column) for column in zip(*rows, strict=True)]
     body = "".join(
         "<tr>" + "".join(_cell(v, right) for v, right in zip(row, numeric, strict=True)) + "</tr>"
-        for row in rows
+        for row in zip(*texts, strict=True)
     )
     return scrolling(name, f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
 
@@ -213,6 +215,19 @@ def matrix(name: str, labels: Sequence[str], counts: Sequence[Sequence[int]]) ->
 
 def _right(numeric: bool) -> str:
     return ' class="n"' if numeric else ""
+
+
+def _aligned(column: Sequence[Any]) -> Sequence[Any]:
+    """Numbers of like size with the same decimals, four digits of the largest."""
+    if not all(isinstance(value, float) and math.isfinite(value) for value in column):
+        return column
+    sizes = [abs(value) for value in column if value]
+    if not sizes or all(value == round(value) for value in column):
+        return column
+    if max(sizes) >= 1e6 or min(sizes) < 1e-3 * max(sizes) or max(sizes) < 1e-3:
+        return column
+    decimals = min(max(3 - math.floor(math.log10(max(sizes))), 0), 6)
+    return [f"{value:.{decimals}f}" for value in column]
 
 
 def _cell(value: Any, right: bool) -> str:

@@ -22,6 +22,10 @@ _MOST_ON_LINE = 60
 _ROWS_SHOWN = 10
 _CANDIDATES_SHOWN = 30
 _ZERO_TO_ONE = (0.0, 1.0)
+_MEASURES = {
+    "relative gradient": "|∇f| / |∇f(0)|",
+    "relative gap": "Primal less dual objective, over the primal one",
+}
 
 
 def stages(seconds: dict[str, float]) -> str:
@@ -32,8 +36,9 @@ def convergence(found: Convergence) -> str:
     """Four charts of Newton's method."""
     steps = found.iterations.tolist()
     quantities = (
-        ("gradient", "Relative gradient", found.relative_gradient,
-         f"|∇f| / |∇f(0)|, of the worst class; the fit stops below {number(found.tol)}."),
+        ("gradient", found.measure.capitalize(), found.relative_gradient,
+         f"{_MEASURES[found.measure]}, of the worst class; the fit stops below "
+         f"{number(found.tol)}."),
         ("objective", "Objective", found.objective,
          "½|w|² plus the weighted losses, the sum over classes."),
         ("active", "Active rows", found.active_rows,
@@ -52,16 +57,21 @@ def convergence(found: Convergence) -> str:
             title,
             description,
             Axis("Newton iteration", whole=True),
-            Axis(title.lower(), log=log, whole=name in ("active", "cg")),
+            Axis(_small(title), log=log, whole=name in ("active", "cg")),
             marks,
         )
         rows = list(
             zip(steps, values.tolist(), found.rows.astype(int).tolist(), found.seconds.tolist(),
                 strict=True)
         )  # fmt: skip
-        columns = ("iteration", title.lower(), "rows taking part", "seconds so far")
+        columns = ("iteration", _small(title), "rows taking part", "seconds so far")
         charts.append(figure(chart, columns, rows))
     return f'<div class="grid2">{"".join(charts)}</div>'
+
+
+def _small(title: str) -> str:
+    """A title as it stands within a sentence; abbreviations stay."""
+    return title if title[:2].isupper() else title[0].lower() + title[1:]
 
 
 def search(candidates: list[dict[str, Any]], curve: LandmarkCurve) -> str:
@@ -90,8 +100,8 @@ def search(candidates: list[dict[str, Any]], curve: LandmarkCurve) -> str:
     )
     return (
         paragraph(text)
-        + f'<div class="grid2">{shown}<div class="card">{table("Candidates", columns, rows)}</div>'
-        + "</div>"
+        + f'<div class="grid2">{shown}'
+        + f'<div class="card wide">{table("Candidates", columns, rows)}</div></div>'
     )
 
 
@@ -127,7 +137,7 @@ def class_summary(evaluation: ClassEvaluation) -> list[tuple[str, str]]:
         ("accuracy", f"{100 * metrics['accuracy']:.2f} %"),
         ("balanced accuracy", f"{100 * metrics['balanced_accuracy']:.2f} %"),
         ("F1", f"{metrics['f1']:.4f}"),
-        ("AUC", number(round(metrics["auc"], 4))),
+        ("AUC", f"{metrics['auc']:.4f}" if np.isfinite(metrics["auc"]) else "none"),
     ]
 
 

@@ -215,11 +215,23 @@ def _parse_with_arrow(
                 raise ValueError
             if selection.is_text(name):
                 column = column.fill_null("")
-        values = column.to_numpy()
+        values = _floats(column) if column.type == pa.float64() else column.to_numpy()
         if not selection.is_text(name) and np.isinf(values).any():
             raise ValueError
         columns.append(values)
     return columns
+
+
+def _floats(column) -> np.ndarray:
+    """A column of float64 as NumPy has it; pyarrow's own way imports pandas if that is there."""
+    if column.null_count:
+        return column.to_numpy()
+    parts = [
+        np.frombuffer(part.buffers()[1])[part.offset : part.offset + len(part)]
+        for part in column.chunks
+        if len(part)
+    ]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.empty(0), *parts])
 
 
 def _first_is_text(rows: Iterable[list[str]], n_columns: int) -> list[bool]:
