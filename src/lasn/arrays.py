@@ -139,12 +139,19 @@ def unique_inverse(labels: Any) -> tuple[np.ndarray, Any]:
 
 
 def permutation(n: int, rng: np.random.RandomState, place: Any) -> Any:
-    """0, ..., n - 1 in random order, in the place where the array ``place`` is."""
+    """0, ..., n - 1 in random order, in the place where the array ``place`` is.
+
+    A device without room for that leaves them in the host's memory.
+    """
     if not is_tensor(place):
         return rng.permutation(n)
     torch = sys.modules["torch"]
-    generator = torch.Generator(device=place.device).manual_seed(int(rng.randint(2**31)))
-    return torch.randperm(n, generator=generator, device=place.device)
+    seed = int(rng.randint(2**31))
+    try:
+        generator = torch.Generator(device=place.device).manual_seed(seed)
+        return torch.randperm(n, generator=generator, device=place.device)
+    except torch.OutOfMemoryError:  # sorting takes several times the room of the result
+        return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
 
 
 def concatenate(parts: Sequence[Any]) -> Any:
