@@ -223,12 +223,13 @@ def measure_fits(options) -> None:
         path = Path(folder) / "rows.npy"
         np.save(path, X)
         forget(path)
-        with Ballast(options):
-            in_file = np.load(path, mmap_mode="r")
-            for name, rows in (("in memory", X), ("in a file", in_file), ("again", in_file)):
+        in_file = np.load(path, mmap_mode="r")
+        for name, rows in (("in memory", X), ("in a file", in_file), ("again", in_file)):
+            with Ballast(options):
                 records.append({"rows": name, **counted_fit(options, rows, y, **limit)})
+        with Ballast(options):
             same = counted_fit(options, X, y, **limit, **landmarks)
-            records.append({"rows": "in memory, the first's landmarks", **same})
+        records.append({"rows": "in memory, the first's landmarks", **same})
         del in_file
     options.reference = same
     columns = {"rows": "rows", "fit s": ("fit", seconds)}

@@ -26,7 +26,7 @@ def test_rows_arrive_as_they_left(device, rows, buffer_bytes, monkeypatch):
     host = torch_stream.HostRows(torch.from_numpy(rows), place)
     for start in (*range(0, 5000, 700), 1400, 0, 700, 4900):
         part = slice(start, start + 700)
-        assert host[part].device == place
+        assert host[part].device.type == place.type
         np.testing.assert_array_equal(host[part].cpu().numpy(), rows[part])
     positions = np.array([3, 4999, 3, 17])
     np.testing.assert_array_equal(host[positions].cpu().numpy(), rows[positions])

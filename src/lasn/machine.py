@@ -218,6 +218,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _find_rows(self, X, y, sample_weight) -> FoundRows:
         """Rows to fit, as arrays or as chunks that live elsewhere."""
+        self._check_parameters()
         return find_rows(X, y, sample_weight, self.memory_limit, resolve_device(self.device))
 
     def _survey(self, found: FoundRows, with_labels: bool) -> Survey:
