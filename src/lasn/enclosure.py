@@ -11,6 +11,9 @@ tiles again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from lasn.blocks import ChosenRows
@@ -68,6 +71,23 @@ class Primal:
         return (0.5 * (square + self.bias**2) + costs @ losses) * (1.0 + 64.0 * _UNIT)
 
 
+@dataclass(frozen=True)
+class DualPoint:
+    """Multipliers over the active rows, what they prove, and K^ a: shapes (m, c), (c,), (m, c)."""
+
+    multipliers: np.ndarray
+    bounds: np.ndarray
+    Ka: np.ndarray
+
+    def or_better(self, other: DualPoint) -> DualPoint:
+        better = other.bounds > self.bounds
+        return DualPoint(
+            np.where(better, other.multipliers, self.multipliers),
+            np.where(better, other.bounds, self.bounds),
+            np.where(better, other.Ka, self.Ka),
+        )
+
+
 class Dual:
     """The model's dual point, over the active rows: multipliers of shape (m, c)."""
 
@@ -105,32 +125,41 @@ class Dual:
         norms = np.linalg.norm(mapping.T @ pulled, axis=0)
         norms += np.linalg.norm(mapping) * np.sqrt(len(mapping)) * error * size
         squares = norms**2 + np.sum(alpha, axis=0) ** 2
-        return self._best_multiples(self.multipliers, squares, 64.0 * _UNIT * squares)
+        return self._best_multiples(self.multipliers, squares, 64.0 * _UNIT * squares)[0]
 
-    def exact_bounds(self, steps: int, bar: Bar) -> np.ndarray:
-        """Lower bounds on the exact optimum, shape (c,)."""
-        kernel = self.model.kernel
-        if not kernel.is_positive_semidefinite:
-            return np.full(self.n_problems, -np.inf)
+    @cached_property
+    def rounding(self) -> float:
+        """By how much a score of a dual point may be wrong, for each unit of sum |a_i|."""
         if len(self.rows) == 0:
-            return np.zeros(self.n_problems)
+            return 0.0
+        kernel = self.model.kernel
         error = kernel.rounding(self.X[:], self.X[:])
-        error += (512.0 + len(self.rows) / 512.0) * _UNIT * (_largest(kernel, self.X[:]) + 1.0)
-        best = np.zeros(self.n_problems)
+        size = _largest(kernel, self.X[:]) + 1.0
+        return error + (512.0 + len(self.rows) / 512.0) * _UNIT * size
+
+    def exact_point(self, steps: int, bar: Bar) -> DualPoint:
+        """The best point for the exact problem among the model's own and some steps from it."""
+        zero = np.zeros_like(self.multipliers)
+        best = DualPoint(zero, np.zeros(self.n_problems), zero)
+        if not self.model.kernel.is_positive_semidefinite:
+            return DualPoint(zero, np.full(self.n_problems, -np.inf), zero)
+        if len(self.rows) == 0:
+            return best
         bar.draw(0.1, "kernel among active rows")
-        points = ascend(self.terms, self.multipliers, self._exact_product(), self._nystroem_solve())
+        points = ascend(self.terms, self.multipliers, self.product, self._nystroem_solve())
         for step, (lam, Ka) in zip(range(steps + 1), points, strict=False):
             bar.draw(0.1 + 0.8 * (step + 1) / (steps + 1), f"dual step {step}")
             alpha = self.signs * lam
-            rounding = error * np.sum(np.abs(alpha), axis=0) ** 2
-            bounds = self._best_multiples(lam, np.sum(alpha * Ka, axis=0), rounding)
-            done = np.all(bounds - best <= 1e-4 * bounds)
-            best = np.maximum(best, bounds)
+            rounding = self.rounding * np.sum(np.abs(alpha), axis=0) ** 2
+            bounds, t = self._best_multiples(lam, np.sum(alpha * Ka, axis=0), rounding)
+            done = np.all(bounds - best.bounds <= 1e-4 * bounds)
+            best = best.or_better(DualPoint(t * lam, bounds, t * Ka))
             if done:
                 break
         return best
 
-    def _exact_product(self):
+    @cached_property
+    def product(self):
         """V -> (K + 1) V over the active rows."""
         if resolve_kernel_name(self.model.kernel.name) == "linear":
             rows = self.X[:].astype(np.float64)
@@ -140,9 +169,12 @@ class Dual:
         gram.add(np.arange(len(self.rows)))
         return lambda V: gram.product(V) + V.sum(axis=0)
 
-    def _best_multiples(self, lam, squares, rounding) -> np.ndarray:
-        """For each problem the largest D(t lambda), less what rounding may have added; 0 is one."""
-        bounds = np.zeros(self.n_problems)
+    def _best_multiples(self, lam, squares, rounding) -> tuple[np.ndarray, np.ndarray]:
+        """For each problem the largest D(t lambda), less what rounding may have added, and its t.
+
+        Multipliers of zero prove that no optimum is below 0.
+        """
+        bounds, multiples = np.zeros((2, self.n_problems))
         for c, terms in enumerate(self.terms):
             square = squares[c] + rounding[c]
             t = best_multiple(terms, lam[:, c], square)
@@ -150,8 +182,10 @@ class Dual:
             size = float(np.sum(np.abs(values))) + t**2 * square
             if terms.slopes is not None:  # value is the difference of these
                 size += float(np.sum(np.abs(terms.slopes) * t * lam[:, c]))
-            bounds[c] = float(values.sum()) - 0.5 * t**2 * square - 64.0 * _UNIT * size
-        return np.maximum(bounds, 0.0)
+            bound = float(values.sum()) - 0.5 * t**2 * square - 64.0 * _UNIT * size
+            if bound > 0.0:
+                bounds[c], multiples[c] = bound, t
+        return bounds, multiples
 
     def _nystroem_solve(self):
         """(v, r) -> (K~ + 1 + diag(1 / v))^-1 r over the rows with v > 0, for each column.
