@@ -4,12 +4,13 @@
 
     convergence      |grad f| / |grad f(0)|, f, active rows and CG steps, one entry an iteration
     landmark_curve   held-out score against the number of landmarks
+    refine_curve     bounds on the exact optimum against the number of landmarks
     spectrum         eigenvalues of K_ll, and what is cut from them
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,13 @@ from lasn.features import eigenvalue_cut
 class Convergence:
     """Newton's method, one entry an iteration; of several classes the sum or the worst.
 
-    ``relative_gradient`` is the largest of all classes, ``objective`` and ``cg_steps`` are sums,
+    ``relative_gradient`` is the largest of all classes (for ``solver="exact"`` the relative duality
+    gap has its place, as ``criterion`` says), ``objective`` and ``cg_steps`` are sums,
     ``active_rows`` is the mean. ``rows`` took part in the iteration, ``seconds`` had passed after
-    it. The fit stops when the relative gradient is below ``tol``.
+    it. The fit stops when the criterion is below ``tol``.
     """
 
+    criterion: str
     relative_gradient: np.ndarray
     objective: np.ndarray
     active_rows: np.ndarray
@@ -49,6 +52,18 @@ class LandmarkCurve:
     score: np.ndarray
     standard_error: np.ndarray
     chosen: int
+
+
+@dataclass(frozen=True)
+class RefineCurve:
+    """Rounds of refinement: both bounds on the exact optimum, and what they cost."""
+
+    n_landmarks: np.ndarray
+    upper_bound: np.ndarray
+    exact_lower_bound: np.ndarray
+    relative_exact_gap: np.ndarray
+    training_score: np.ndarray
+    seconds: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -96,15 +111,23 @@ def convergence(model) -> Convergence:
     def each(name: str, combine) -> np.ndarray:
         return np.array([combine(record[name]) for record in estimator.history_], dtype=np.float64)
 
+    key, unit = stop_criterion(estimator)
     return Convergence(
-        relative_gradient=each("relative_gradient", np.max),
+        criterion=key.replace("_", " "),
+        relative_gradient=each(key, np.max),
         objective=each("value", np.sum),
         active_rows=each("active_rows", np.mean),
         cg_steps=each("cg_steps", np.sum),
         rows=each("rows", np.max),
         seconds=each("seconds", np.max),
-        tol=float(estimator.tol),
+        tol=unit * float(estimator.tol),
     )
+
+
+def stop_criterion(estimator) -> tuple[str, float]:
+    """The entry of ``history_`` that a fit stops on, and its unit of ``tol``."""
+    exact = any("relative_gap" in record for record in estimator.history_)
+    return ("relative_gap", 0.1) if exact else ("relative_gradient", 1.0)
 
 
 def landmark_curve(model) -> LandmarkCurve:
@@ -124,6 +147,24 @@ def landmark_curve(model) -> LandmarkCurve:
     columns = ("n_landmarks", "score", "standard_error")
     arrays = {name: np.array([point[name] for point in points]) for name in columns}
     return LandmarkCurve(**arrays, chosen=int(estimator.best_params_["n_landmarks"]))
+
+
+def refine_curve(model) -> RefineCurve:
+    """The rounds of a model that was fitted with ``refine``.
+
+    Parameters
+    ----------
+    model : fitted LASNClassifier or LASNRegressor, or a pipeline that ends in one
+    """
+    estimator = last_step(model)
+    points = getattr(estimator, "refine_curve_", [])
+    if not points:
+        raise ValueError(
+            f"This {type(estimator).__name__} has no refine_curve_; fit a LASNClassifier or a "
+            "LASNRegressor with refine."
+        )
+    names = [field.name for field in fields(RefineCurve)]
+    return RefineCurve(**{name: np.array([one[name] for one in points]) for name in names})
 
 
 def ranked_candidates(estimator) -> list[dict]:
@@ -152,10 +193,10 @@ def spectrum(model) -> Spectrum:
     model : fitted estimator with ``landmarks_``, or a pipeline that ends in one
     """
     estimator = last_step(model)
-    if getattr(estimator, "landmarks_", None) is None:
+    if getattr(estimator, "mapping_", None) is None:
         raise ValueError(
-            f"This {type(estimator).__name__} has no landmarks, and so no spectrum: the linear "
-            "kernel needs none."
+            f"This {type(estimator).__name__} has no landmarks that features were made of, and so "
+            'no spectrum: the linear kernel and solver="exact" need none.'
         )
     K_ll = estimator._fitted_kernel()(estimator.landmarks_, estimator.landmarks_)
     values = eigvalsh(K_ll, check_finite=False)[::-1]

@@ -19,7 +19,7 @@ import numpy as np
 from lasn.blocks import ChosenRows
 from lasn.duality import ascend, best_multiple, dual_point
 from lasn.factors import factorize
-from lasn.gram import Gram
+from lasn.gram import GROUP_ROWS, Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import working_memory
 from lasn.progress import Bar
@@ -135,7 +135,7 @@ class Dual:
         kernel = self.model.kernel
         error = kernel.rounding(self.X[:], self.X[:])
         size = _largest(kernel, self.X[:]) + 1.0
-        return error + (512.0 + len(self.rows) / 512.0) * _UNIT * size
+        return error + (GROUP_ROWS + len(self.rows) / 64.0) * _UNIT * size
 
     def exact_point(self, steps: int, bar: Bar) -> DualPoint:
         """The best point for the exact problem among the model's own and some steps from it."""

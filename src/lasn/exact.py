@@ -57,8 +57,10 @@ _MARGIN = 0.05
 # The gap that is asked for, in units of ``tol``.
 _GAP = 0.1
 # How much of the current gap the solution of one linear system may leave.
-_FORCING = 0.03
+_FORCING = 0.1
 _MAX_CG_STEPS = 500
+# Above this many times the gap that is asked for, no proof is tried.
+_WORTH_A_PROOF = 10.0
 # Points tried to better a dual point.
 _DUAL_STEPS = 3
 # The relative gap over U at which other rows are looked at for the first time.
@@ -260,15 +262,15 @@ class _Solver:
             t, cg_steps = self._step(options, accuracy, first=not history)
             value, gap, of_wrong_signs = self._value_and_gap()
             whole = gap + of_wrong_signs
-            near = bool(np.all(whole <= 2.0 * wanted * value))  # worth a proof
+            near = bool(np.all(whole <= _WORTH_A_PROOF * wanted * value))
             outside = np.zeros_like(gap)
             if near or gap.sum() <= look_below * value.sum():
                 outside = self._look_outside()
                 look_below = 0.1 * float(outside.sum() / value.sum())
             complete = bool(np.all(outside <= 0.5 * wanted * value))
             if near and complete:
+                accuracy *= 0.3 if np.all(whole <= 2.0 * wanted * value) else 1.0
                 whole = self._proved_gap(wanted - outside / value)
-                accuracy *= 0.3
             value, gap = value + outside, whole + outside
             relative = gap / np.maximum(value, np.finfo(float).tiny)
             record = _record(value, gap, relative, self, t, cg_steps)

@@ -18,8 +18,10 @@ from lasn.plain import expect
 def _fit_is_consistent(estimator, sizes: Sizes) -> None:
     estimator._check_parameters()
     _kernel_is_consistent(estimator, linear_without_landmarks=True, sizes=sizes)
-    if estimator.mapping_ is None:
+    if estimator.landmarks_ is None:
         expect(sizes["q"] == sizes["k"] == sizes["p"], "coef_ and n_features_in_ disagree")
+    elif estimator.mapping_ is None:
+        expect(sizes["q"] == sizes["k"], "coef_ and landmarks_ disagree")
     expect(estimator.n_iter_ == len(estimator.history_), "n_iter_ and history_ disagree")
 
 
@@ -105,6 +107,8 @@ def map_is_consistent(estimator, sizes: Sizes) -> None:
 
 def _kernel_is_consistent(estimator, linear_without_landmarks: bool, sizes: Sizes) -> None:
     linear = resolve_kernel_name(estimator.kernel) == "linear" and linear_without_landmarks
+    # Support vectors need no map.
+    exact = getattr(estimator, "solver", None) == "exact"
     absent = (estimator.landmarks_ is None, estimator.mapping_ is None)
-    expect(absent == (linear, linear), "the kernel and landmarks_ disagree")
+    expect(absent == (linear, linear or exact), "the kernel and landmarks_ disagree")
     expect(estimator.n_landmarks_ == (0 if linear else sizes["k"]), "n_landmarks_ is wrong")

@@ -128,7 +128,7 @@ def choose_landmarks(
     if len(active) == 0 or first.shape[0] >= k:  # nothing to improve, or no room for it
         return first
     second = _kmeans_by_group(rows, active, k - first.shape[0], labels, weight, rng)
-    return _stack(first, second)
+    return stack_rows(first, second)
 
 
 def here(rows):
@@ -142,7 +142,7 @@ def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight
         return distinct_rows(X)
     sample = rows[_sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
     new = _kmeans_by_group(X, sample, k - landmarks.shape[0], groups, sample_weight, rng)
-    return _stack(landmarks, new)
+    return stack_rows(landmarks, new)
 
 
 def nearest_rows(X, landmarks):
@@ -219,7 +219,7 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
             members = _sample(members, max(_FEWEST_ROWS, _ROWS_PER_CENTRE * share), rng)
         if share > 0:
             parts.append(_short_kmeans(X[members], share, weight[members], rng))
-    return _stack(*parts)
+    return stack_rows(*parts)
 
 
 def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
@@ -269,7 +269,8 @@ def _project(X, rng) -> np.ndarray:
     return (X @ projection).toarray().astype(np.float32)
 
 
-def _stack(*parts):
+def stack_rows(*parts):
+    """Rows below each other; sparse where all are."""
     if len(parts) == 1:
         return parts[0]
     if all(sp.issparse(part) for part in parts):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -39,6 +41,7 @@ from lasn.landmarks import here
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
 from lasn.progress import ProgressBar
+from lasn.refine import train_refined
 from lasn.targets import check_sample_weight, check_targets
 from lasn.training import Model, Problem, scores, train
 
@@ -60,6 +63,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 f'solver="exact" needs device="cpu"; device={self.device!r} was given. Set one of '
                 'the two to "cpu" or "auto".'
+            )
+        if self.refine is not None and (device is not None or self.solver == "exact"):
+            raise ValueError(
+                f'refine={self.refine!r} needs device="cpu" and a solver that is not "exact"; '
+                f"device={self.device!r} and solver={self.solver!r} were given."
             )
         problem = problem.on(device, self.memory_limit)
         if sp.issparse(X):
@@ -93,8 +101,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             fitted._landmark_parameters = self._current_landmark_parameters()
             return fitted
 
+        fit: Any = train_exact if self.solver == "exact" else train
+        if self.refine is not None:
+            score = partial(self._score_of, y=y, sample_weight=sample_weight)
+            fit = partial(train_refined, refine=self.refine, score=score)
         try:
-            training = (train_exact if self.solver == "exact" else train)(
+            training = fit(
                 replace(problem, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
@@ -113,6 +125,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         attributes = self._attributes(training.model, single)
         self._set_fitted(attributes, training.newton.history)
         self.stage_seconds_ = training.seconds
+        self.refine_curve_ = training.curve if self.refine is not None else []
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         training.newton.warn_unless_converged(newton, training.model.dtype)

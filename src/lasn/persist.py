@@ -27,6 +27,7 @@ import scipy.sparse as sp
 import sklearn
 
 from lasn.atomic import write_atomically
+from lasn.diagnostics import stop_criterion
 from lasn.plain import Decoder, Encoder, NotDecodableError, NotPlainError, expect
 from lasn.safetensors import (
     Header,
@@ -129,7 +130,8 @@ def describe(path: str | os.PathLike) -> dict[str, Any]:
     description : dict
         ``format_version``; ``versions`` of the packages that wrote it; ``summary``: estimator,
         steps, parameters and, as far as the model has them, classes, n_features, feature_names,
-        n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient, seconds;
+        n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient (of
+        ``solver="exact"``, relative_gap), seconds;
         ``metadata`` as given to :func:`save`; ``arrays``: dtype and shape by name; ``bytes``, the
         file's size.
     """
@@ -319,7 +321,8 @@ def _summary(model) -> dict[str, Any]:
             summary[key] = value.tolist() if isinstance(value, np.ndarray) else value
     if getattr(last, "history_", None):
         record = last.history_[-1]
-        summary["relative_gradient"] = float(np.max(record["relative_gradient"]))
+        criterion, _ = stop_criterion(last)
+        summary[criterion] = float(np.max(record[criterion]))
         summary["seconds"] = float(record["seconds"])
     return summary
 

@@ -63,9 +63,12 @@ class Feedback:
     def iteration(self, number: int, record: dict[str, Any]) -> None:
         """A Newton iteration is done."""
         self.bar.iteration(number, record)
-        relative = float(np.max(record["relative_gradient"]))
+        name, symbol = "relative_gradient", "|g|/|g0|"
+        if "relative_gap" in record:
+            name, symbol = "relative_gap", "gap"
+        relative = float(np.max(record[name]))
         active = int(np.max(record["active_rows"]))
-        self.say(f"fit: Newton {number}, |g|/|g0| {relative:.1e}, {active} active rows")
+        self.say(f"fit: Newton {number}, {symbol} {relative:.1e}, {active} active rows")
 
     def candidate(self, number: int, evaluation: Any) -> None:
         """A search has evaluated so many candidates, this one last."""

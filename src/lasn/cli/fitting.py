@@ -13,6 +13,7 @@ from lasn.cli.feedback import Feedback
 from lasn.cli.models import FileModel, write_model
 from lasn.cli.output import check_output
 from lasn.cli.preparation import TrainingData
+from lasn.diagnostics import stop_criterion
 
 # Seconds of a fit that are worth a word before it starts.
 _LONG = 10.0
@@ -20,6 +21,8 @@ _LONG = 10.0
 
 def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
     """Refuse before the fit what could not be written after it."""
+    if arguments.certify and arguments.report is None:
+        raise UsageError("--certify is for a report: name one by --report.")
     outputs = [path for path in (arguments.output, arguments.report, *others) if path is not None]
     for position, path in enumerate(outputs):
         check_output(path, arguments.file)
@@ -33,7 +36,7 @@ def finish(model: FileModel, data: TrainingData, arguments: argparse.Namespace) 
     if arguments.report is not None:
         from lasn.cli.report import report_on_training
 
-        report_on_training(arguments.report, model, data)
+        report_on_training(arguments.report, model, data, arguments.certify)
 
 
 def fit(
@@ -109,11 +112,20 @@ def print_summary(model: FileModel, why: str, stream) -> None:
     estimator, notes = model.estimator, model.notes
     rows = (notes.fingerprint or {}).get("rows")
     record = estimator.history_[-1] if estimator.history_ else {}
-    gradient = np.max(record.get("relative_gradient", 0.0))
+    name, _ = stop_criterion(estimator)
+    reached = np.max(record.get(name, 0.0))
+    what = "a relative duality gap of" if name == "relative_gap" else "|g|/|g0| ="
     print(f"{type(estimator).__name__} ({why})", file=stream)
     print(
         f"{rows} rows, {model.n_features} columns, {estimator.n_features_in_} features, "
         f"{estimator.n_landmarks_} landmarks",
         file=stream,
     )
-    print(f"{estimator.n_iter_} Newton iterations to |g|/|g0| = {gradient:.1e}", file=stream)
+    print(f"{estimator.n_iter_} Newton iterations to {what} {reached:.1e}", file=stream)
+    if getattr(estimator, "refine_curve_", []):
+        last = estimator.refine_curve_[-1]
+        print(
+            f"{len(estimator.refine_curve_) - 1} rounds of refinement to a gap of "
+            f"{100.0 * last['relative_exact_gap']:.2g} % to the exact machine",
+            file=stream,
+        )

@@ -22,6 +22,10 @@ _MOST_ON_LINE = 60
 _ROWS_SHOWN = 10
 _CANDIDATES_SHOWN = 30
 _ZERO_TO_ONE = (0.0, 1.0)
+_CRITERIA = {
+    "relative gradient": "|∇f| / |∇f(0)|",
+    "relative gap": "Objective less the dual value, over the objective",
+}
 
 
 def stages(seconds: dict[str, float]) -> str:
@@ -32,8 +36,9 @@ def convergence(found: Convergence) -> str:
     """Four charts of Newton's method."""
     steps = found.iterations.tolist()
     quantities = (
-        ("gradient", "Relative gradient", found.relative_gradient,
-         f"|∇f| / |∇f(0)|, of the worst class; the fit stops below {number(found.tol)}."),
+        ("gradient", found.criterion.capitalize(), found.relative_gradient,
+         f"{_CRITERIA[found.criterion]}, of the worst class; the fit stops below "
+         f"{number(found.tol)}."),
         ("objective", "Objective", found.objective,
          "½|w|² plus the weighted losses, the sum over classes."),
         ("active", "Active rows", found.active_rows,
