@@ -1,6 +1,6 @@
 """K(X_U, X_U) for a set U of rows that may grow, in tiles and under a memory limit.
 
-U is a list of groups of at most 2048 rows. A tile is the kernel of one group against another. It is
+U is a list of groups of at most 1024 rows. A tile is the kernel of one group against another. It is
 read strip by strip, each small enough to stay in a core's cache, so that one reading from memory
 serves both halves of the symmetric matrix::
 
@@ -21,9 +21,9 @@ import numpy as np
 from lasn.kernels import Kernel, KernelColumns
 from lasn.threads import for_each_slice, n_threads, run_in_threads
 
-GROUP_ROWS = 2048
-# Of 2048 float32 values each: 2 MB.
-_STRIP_ROWS = 256
+GROUP_ROWS = 1024
+# Of 1024 float32 values each: 2 MB.
+_STRIP_ROWS = 512
 
 
 @dataclass
