@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from lasn.enclosure import Dual, Primal
+from lasn.kernels import Kernel
 from lasn.newton import Status
 from lasn.progress import Bar
 from lasn.threads import serial_products
@@ -63,6 +64,7 @@ class RefinedTraining(Training):
 def train_refined(
     problem: Problem,
     *,
+    kernel: Kernel,
     refine: float,
     score: Callable[[np.ndarray], float],
     memory_limit=None,
@@ -77,15 +79,15 @@ def train_refined(
     a function of the rows' scores, shape (n, c), for the curve. The other arguments are those of
     :func:`lasn.training.train`.
     """
-    began = perf_counter()
-    options |= {"memory_limit": memory_limit, "on_stage": on_stage}
-    training = train(problem, start=start, landmarks=landmarks, **options)
-    if not training.model.kernel.is_positive_semidefinite:
+    if not kernel.is_positive_semidefinite:
         raise ValueError(
-            f"refine={refine!r} needs a positive semidefinite kernel, and kernel="
-            f"{training.model.kernel.name!r} with these parameters is not: there is no exact "
-            "problem to come nearer to. Use refine=None, or another kernel."
+            f"refine={refine!r} needs a positive semidefinite kernel, and kernel={kernel.name!r} "
+            "with these parameters is not: there is no exact problem to come nearer to. Use "
+            "refine=None, or another kernel."
         )
+    began = perf_counter()
+    options |= {"kernel": kernel, "memory_limit": memory_limit, "on_stage": on_stage}
+    training = train(problem, start=start, landmarks=landmarks, **options)
     curve: list[dict[str, Any]] = []
     best = training
     while True:
@@ -97,24 +99,13 @@ def train_refined(
             break
         best = training
         dual = Dual(problem, training.model, primal.z, memory_limit)
-        lower = float(np.sum(dual.exact_point(_DUAL_STEPS, Bar(False)).bounds))
-        curve.append(
-            {
-                "n_landmarks": _count(training.model),
-                "upper_bound": upper,
-                "exact_lower_bound": lower,
-                "relative_exact_gap": (upper - lower) / max(upper, np.finfo(float).tiny),
-                "active_rows": len(dual.rows),
-                "training_score": score(primal.z),
-                "seconds": perf_counter() - began,
-            }
-        )
-        more = _landmarks_of_round(refine, curve[-1], len(dual.rows))
-        if more == 0 or Status.INTERRUPTED in training.newton.status:
-            _add_seconds(best, perf_counter() - at)
-            break
-        rows = worst_rows(problem, dual, primal.z, more)
-        _add_seconds(best, perf_counter() - at)
+        point = _point(dual, upper) | {"training_score": score(primal.z)}
+        curve.append(point | {"seconds": perf_counter() - began})
+        more = _landmarks_of_round(refine, point)
+        if Status.INTERRUPTED in training.newton.status:
+            more = 0
+        rows: Any = worst_rows(problem, dual, primal.z, more) if more else []
+        best.seconds["certificate"] = best.seconds.get("certificate", 0.0) + perf_counter() - at
         if len(rows) == 0:
             break
         again = train(
@@ -124,16 +115,25 @@ def train_refined(
     return RefinedTraining(best.model, best.newton, best.seconds, curve)
 
 
-def _count(model: Model) -> int:
-    return 0 if model.landmarks is None else model.landmarks.shape[0]
+def _point(dual: Dual, upper: float) -> dict[str, Any]:
+    """What a round has reached."""
+    landmarks = dual.model.landmarks
+    lower = float(np.sum(dual.exact_point(_DUAL_STEPS, Bar(False)).bounds))
+    return {
+        "n_landmarks": 0 if landmarks is None else landmarks.shape[0],
+        "upper_bound": upper,
+        "exact_lower_bound": lower,
+        "relative_exact_gap": (upper - lower) / max(upper, np.finfo(float).tiny),
+        "active_rows": len(dual.rows),
+    }
 
 
-def _landmarks_of_round(refine, point: dict[str, Any], n_active: int) -> int:
+def _landmarks_of_round(refine, point: dict[str, Any]) -> int:
     """How many landmarks to add; 0 if the price is reached."""
     k = point["n_landmarks"]
-    more = min(max(_FEWEST_NEW, int(_GROWTH * k)), n_active)
     if k == 0:  # the linear kernel: its features are exact
         return 0
+    more = min(max(_FEWEST_NEW, int(_GROWTH * k)), point["active_rows"])
     if isinstance(refine, Integral):
         return max(0, min(more, int(refine) - k))
     return 0 if point["relative_exact_gap"] <= refine else more
@@ -153,22 +153,16 @@ def worst_rows(problem: Problem, dual: Dual, z: np.ndarray, count: int) -> np.nd
     _, _, curvature = problem.loss.expand(problem.targets[dual.rows], z[dual.rows])
     v = (problem.C * problem.sample_weight[dual.rows])[:, None] * curvature
 
-    def violations(r, left, v, diagonal):
-        there = left > _NOTHING_LEFT * diagonal
-        length = np.where(there, left, 1.0)[:, None]
-        return np.where(there, np.sum(r**2 / (2.0 * (length + v * length**2)), axis=1), 0.0)
-
-    order = np.argsort(-violations(r, left, v, diagonal), kind="stable")[: _CANDIDATES * count]
+    order = np.argsort(-_violations(r, left, v, diagonal), kind="stable")[: _CANDIDATES * count]
     X, F, r, left, v, diagonal = (part[order] for part in (X, F, r, left, v, diagonal))
     # Columns of a Cholesky factor of K - K~ among the candidates: one for each landmark.
     factor = np.zeros((len(order), count))
     chosen: list[int] = []
     while len(chosen) < min(count, len(order)):
-        values = violations(r, left, v, diagonal)
-        i = int(np.argmax(values))
-        if values[i] <= 0.0:
+        violations = _violations(r, left, v, diagonal)
+        i, t = int(np.argmax(violations)), len(chosen)
+        if violations[i] <= 0.0:
             break
-        t = len(chosen)
         residual = model.kernel(X, X[[i]])[:, 0] - F @ F[i] - factor[:, :t] @ factor[i, :t]
         factor[:, t] = residual / np.sqrt(left[i])
         r = r - residual[:, None] * (r[i] / left[i])
@@ -176,6 +170,13 @@ def worst_rows(problem: Problem, dual: Dual, z: np.ndarray, count: int) -> np.nd
         left[i] = 0.0
         chosen.append(i)
     return dual.rows[order[chosen]]
+
+
+def _violations(r, left, v, diagonal) -> np.ndarray:
+    """The formula above, for r and v of shape (m, c); 0 where nothing is left of k(x_i, .)."""
+    there = left > _NOTHING_LEFT * diagonal
+    length = np.where(there, left, 1.0)[:, None]
+    return np.where(there, np.sum(r**2 / (2.0 * (length + v * length**2)), axis=1), 0.0)
 
 
 def _after(before: Training, training: Training) -> Training:
@@ -187,7 +188,3 @@ def _after(before: Training, training: Training) -> Training:
     for stage, took in training.seconds.items():
         seconds[stage] = seconds.get(stage, 0.0) + took
     return replace(training, newton=newton, seconds=seconds)
-
-
-def _add_seconds(training: Training, took: float) -> None:
-    training.seconds["certificate"] = training.seconds.get("certificate", 0.0) + took
