@@ -97,6 +97,18 @@ def test_the_default_tolerance_closes_the_gap_to_a_ten_thousandth():
     assert certificate.lower_bound == certificate.exact_lower_bound
 
 
+def test_a_certificate_knows_the_gap_that_the_solver_reached(sparse_rows):
+    """Coefficients are a better dual point than scores, which C magnifies the rounding of."""
+    X, y = rows_of(600)
+    X, y = np.vstack([X, X[:100]]), np.concatenate([y, y[:100]])
+    model = LASNClassifier(C=1000.0, dtype="float32", solver="exact", tol=1e-4).fit(X, y)
+    certificate = certify(model, X, y)
+    assert certificate.relative_exact_gap <= 1.5 * model.history_[-1]["relative_gap"]
+    X, y = sparse_rows
+    model = LASNClassifier(**TIGHT).fit(X.toarray(), y)
+    assert certify(model, X, y).relative_exact_gap <= 1e-6  # no landmark is found among these
+
+
 def test_the_model_is_its_support_vectors(binary):
     X, y = binary
     model = LASNClassifier(**TIGHT).fit(X, y)
@@ -204,6 +216,7 @@ def test_gram_is_the_kernel_matrix_however_much_of_it_is_kept(budget, rng, monke
     K, V = kernel(X[U], X[U]), rng.normal(size=(1200, 3))
     np.testing.assert_allclose(gram.product(V), K @ V, atol=1e-10)
     mask = rng.uniform(size=1200) < 0.4
+    mask[300:600] = False  # a whole group
     np.testing.assert_allclose(gram.part(np.flatnonzero(mask)), K[mask][:, mask], atol=1e-12)
     smaller = gram.only(mask)
     np.testing.assert_allclose(smaller.product(V[mask]), K[mask][:, mask] @ V[mask], atol=1e-10)

@@ -17,7 +17,7 @@ def distinct(problem: Problem) -> Problem:
     """
     first: dict[bytes, int] = {}
     owner = np.empty(problem.n_rows, dtype=int)
-    for row, values in enumerate(_row_bytes(problem.X)):
+    for row, values in enumerate(row_bytes(problem.X)):
         owner[row] = first.setdefault(values + problem.targets[row].tobytes(), row)
     weight = np.bincount(owner, problem.sample_weight, problem.n_rows)
     kept = np.flatnonzero(weight > 0.0)
@@ -26,7 +26,7 @@ def distinct(problem: Problem) -> Problem:
     return replace(problem.only(kept), X=problem.X[kept], sample_weight=weight[kept])
 
 
-def _row_bytes(X):
+def row_bytes(X):
     """For each row something that equal rows have in common, and no others."""
     if not sp.issparse(X):
         return (row.tobytes() for row in X)

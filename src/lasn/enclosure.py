@@ -18,6 +18,7 @@ import numpy as np
 
 from lasn.blocks import ChosenRows
 from lasn.duality import ascend, best_multiple, dual_point
+from lasn.duplicates import row_bytes
 from lasn.factors import factorize
 from lasn.gram import GROUP_ROWS, Gram
 from lasn.kernels import Kernel, resolve_kernel_name
@@ -98,6 +99,8 @@ class Dual:
             dual_point(problem.loss, y, scores, costs[present])
             for y, scores in zip(problem.targets[present].T, z[present].T, strict=True)
         ]
+        if model.mapping is None and model.landmarks is not None:
+            points = _of_coefficients(points, problem.X[present], model)
         multipliers = np.column_stack([point[1] for point in points])
         active = np.flatnonzero(multipliers.any(axis=1))
         self.model, self.memory_limit = model, memory_limit
@@ -209,6 +212,31 @@ class Dual:
             return out
 
         return solve
+
+
+def _of_coefficients(points: list, X, model: Model) -> list:
+    """The dual point that the coefficients of support vectors are, instead of that of scores.
+
+    a_i = beta_j for the row that landmark j is; equal rows share it in proportion to their costs,
+    and what has the wrong sign for its row is dropped: any multipliers are a dual point. Scores
+    decide where some landmark is none of the rows.
+    """
+    found: dict[bytes, int] = {}
+    owner = np.array([found.setdefault(one, len(found)) for one in row_bytes(model.landmarks)])
+    places = np.array([found.get(one, -1) for one in row_bytes(X.astype(model.landmarks.dtype))])
+    known = np.flatnonzero(places >= 0)
+    if len(np.unique(places[known])) < len(found):
+        return points
+    changed = []
+    for (terms, multipliers), beta in zip(points, model.beta.T, strict=True):
+        lam = np.zeros_like(multipliers)
+        for sign in (1.0, -1.0):
+            rows = known[terms.signs[known] == sign]
+            sums = np.bincount(owner, np.maximum(sign * beta, 0.0), len(found))
+            costs = np.bincount(places[rows], terms.costs[rows], len(found))
+            lam[rows] = sums[places[rows]] * terms.costs[rows] / costs[places[rows]]
+        changed.append((terms, np.minimum(lam, terms.largest)))
+    return changed
 
 
 def kernel_times(kernel: Kernel, X, columns, coef: np.ndarray) -> np.ndarray:

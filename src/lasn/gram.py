@@ -103,9 +103,10 @@ class Gram:
         inside = [np.flatnonzero(mask[group.place]) for group in self.groups]
         stops = np.cumsum([len(rows) for rows in inside])
         for group, rows, stop in zip(self.groups, inside, stops, strict=True):
-            whole = len(rows) == group.rows.shape[0]
-            values = group.rows if whole else group.rows[rows]
-            columns = group.columns if whole else self.kernel.against(values, self.dtype)
+            values, columns = group.rows, group.columns
+            if 0 < len(rows) < values.shape[0]:
+                values = values[rows]
+                columns = self.kernel.against(values, self.dtype)
             smaller.groups.append(_Group(slice(stop - len(rows), stop), values, columns))
         smaller.tiles = {(i, j): None for i, j in self.tiles if len(inside[i]) and len(inside[j])}
 
