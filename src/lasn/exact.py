@@ -52,8 +52,6 @@ _MARGIN = 0.05
 _GAP = 0.1
 # How much of the current gap the solution of one linear system may leave.
 _FORCING = 0.03
-# Above this many times the gap that is asked for, no proof is tried.
-_WORTH_A_PROOF = 10.0
 # Points tried to better a dual point.
 _DUAL_STEPS = 3
 # The relative gap over U at which other rows are looked at for the first time.
@@ -222,7 +220,7 @@ class _Solver:
             t, cg_steps = self._step(options, accuracy, first=not history)
             value, gap, of_wrong_signs = self._value_and_gap()
             whole = gap + of_wrong_signs
-            near = bool(np.all(whole <= _WORTH_A_PROOF * wanted * value))
+            near = bool(np.all(whole <= 2.0 * wanted * value))  # worth a proof
             outside = np.zeros_like(gap)
             if near or gap.sum() <= look_below * value.sum():
                 outside = self._look_outside()
