@@ -41,6 +41,7 @@ class Source:
     unit_rows: bool = False
     dense: bool = True
     regression: bool = False
+    standardise: bool = False
 
 
 SOURCES = {
@@ -60,11 +61,32 @@ SOURCES = {
     "vehicle": Source("vehicle.scale", 0.2),
     "cadata": Source("cadata", 0.2, regression=True),
     "abalone": Source("abalone_scale", 0.2, regression=True),
-}
+    # With their official test rows, binary features or scaled ones.
+    **{
+        name: Source(name, f"{name}.t", dense=False)
+        for name in ("a1a", "a2a", "a4a", "a7a", "a8a", "w4a", "w7a")
+    },
+    **{name: Source(name, 0.2, dense=False) for name in ("a5a", "a6a", "w1a")},
+    # Without: one split, or several (``split``).
+    **{
+        name.removesuffix("_scale").removesuffix(".scale"): Source(name, 0.2)
+        for name in (
+            "diabetes_scale", "fourclass_scale", "glass.scale", "heart_scale", "ionosphere_scale",
+            "sonar_scale", "svmguide2", "vowel.scale", "wine.scale", "usps.t",
+        )
+    },
+    **{
+        name: Source(name, 0.2, standardise=True)
+        for name in ("australian", "breast-cancer", "german.numer", "svmguide3")
+    },
+    "liver-disorders": Source("liver-disorders", "liver-disorders.t", standardise=True),
+}  # fmt: skip
 
 
-def load(name: str, rows: int | None = None):
+def load(name: str, rows: int | None = None, split: int = 0):
     """X_train, y_train, X_test, y_test; ``rows`` keeps that many (drawn once) of each part.
+
+    ``split`` numbers the splits of a set without official test rows.
 
     X is a float64 array, or a CSR matrix where most values are zero. Classes are 0, 1, ...;
     features and target of a regression are standardised by the training part.
@@ -77,15 +99,16 @@ def load(name: str, rows: int | None = None):
     if name not in SOURCES:
         raise ValueError(f"no data set {name!r}; there are {', '.join(SOURCES)} and generated-N")
     source = SOURCES[name]
-    X_train, y_train, X_test, y_test = _split(source)
+    X_train, y_train, X_test, y_test = _split(source, split)
     if source.divide_by != 1.0:
         X_train, X_test = X_train / source.divide_by, X_test / source.divide_by
     if source.unit_rows:
         X_train, X_test = normalize(X_train), normalize(X_test)
     if source.dense:
         X_train, X_test = X_train.toarray(), X_test.toarray()
-    if source.regression:
+    if source.regression or source.standardise:
         X_train, X_test = _standardise(X_train, X_test)
+    if source.regression:
         y_train, y_test = _standardise(y_train, y_test)
     else:
         classes, y_train = np.unique(y_train, return_inverse=True)
@@ -141,7 +164,7 @@ def generated(n_rows: int, n_features: int = 28, seed: int = 0, part: int = 0):
     return X, y, 1.0 - turned
 
 
-def _split(source: Source):
+def _split(source: Source, split: int):
     X, y = _parsed(source.train)
     if isinstance(source.test, str):
         X_test, y_test = _parsed(source.test)
@@ -153,7 +176,7 @@ def _split(source: Source):
         n_train = int((1.0 - source.test) * X.shape[0])
         return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
     X, X_test, y, y_test = train_test_split(
-        X, y, test_size=source.test, random_state=0, stratify=None if source.regression else y
+        X, y, test_size=source.test, random_state=split, stratify=None if source.regression else y
     )
     return X, y, X_test, y_test
 

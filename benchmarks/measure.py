@@ -237,6 +237,15 @@ def write_csv(name: str, records: list[dict]) -> None:
     say(f"wrote {path.relative_to(HERE.parent)}")
 
 
+def read_csv(name: str) -> list[dict]:
+    """The records of ``results/NAME.csv``, all as text; none where there is no such file."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return list(csv.DictReader(file))
+
+
 def parser(doc: str) -> argparse.ArgumentParser:
     """A command line whose help is the script's docstring."""
     return argparse.ArgumentParser(

@@ -41,6 +41,14 @@ def assert_true(certificate, value, slack=1e-9):
     assert certificate.lower_bound <= certificate.upper_bound
 
 
+def assert_labels_are_shared(certificate, labels, exact):
+    sure = certificate.guaranteed
+    assert np.array_equal(labels[sure], exact[sure])
+    assert certificate.guaranteed_share == np.mean(sure)
+    assert certificate.guaranteed_share <= certificate.agreement_share
+    assert certificate.agreement_share <= np.mean(labels == exact)
+
+
 @pytest.mark.parametrize("seed", range(30))
 def test_bounds_enclose_the_optimum_of_a_dense_solver(seed):
     """The L2-loss SVM; its optimum comes from the dual, by nonnegative least squares."""
@@ -58,8 +66,7 @@ def test_bounds_enclose_the_optimum_of_a_dense_solver(seed):
     certificate = certify(model, X, y, sample_weight=weight)
     assert_true(certificate, value)
     assert np.max(np.abs(model.decision_function(X) - scores)) <= certificate.score_distance + 1e-9
-    guaranteed = certificate.guaranteed
-    assert np.array_equal(model.predict(X)[guaranteed], (scores > 0.0)[guaranteed].astype(int))
+    assert_labels_are_shared(certificate, model.predict(X), (scores > 0.0).astype(int))
 
 
 def squared_distance_kernel(X, L):
@@ -100,10 +107,8 @@ def test_bounds_and_label_guarantees_hold_for_random_problems(
     certificate = certify(model, X, y, sample_weight=weight)
     assert_true(certificate, value, slack=1e-8)
     if loss != "regression":
-        sure = certificate.guaranteed
-        assert np.array_equal(
-            model.predict(X)[sure], model.classes_[(scores > 0.0)[sure].astype(int)]
-        )
+        exact = model.classes_[(scores > 0.0).astype(int)]
+        assert_labels_are_shared(certificate, model.predict(X), exact)
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "log_loss"])
@@ -157,8 +162,53 @@ def test_classes_have_their_own_certificates(three_classes):
     sums = {name: sum(part[name] for part in certificate.problems) for name in ("gap", "exact_gap")}
     assert certificate.gap == pytest.approx(sums["gap"])
     assert certificate.exact_gap == pytest.approx(sums["exact_gap"])
-    sure = certificate.guaranteed
-    assert np.array_equal(model.predict(X)[sure], scores.argmax(axis=1)[sure])
+    assert_labels_are_shared(certificate, model.predict(X), scores.argmax(axis=1))
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(
+    seed=st.integers(0, 10**6),
+    n_classes=st.integers(2, 4),
+    C=st.floats(-1.0, 3.0).map(lambda power: 10.0**power),
+    loss=st.sampled_from(["squared_hinge", "log_loss"]),
+    tol=st.floats(-6.0, -1.0).map(lambda power: 10.0**power),
+    solver=st.sampled_from(["auto", "exact"]),
+)
+def test_labels_are_shared_near_the_exact_machine_too(seed, n_classes, C, loss, tol, solver):
+    """Where the gap is small, many labels are proved: none of them may be wrong."""
+    rng = np.random.RandomState(seed)
+    X = rng.normal(size=(60, 2))
+    y = (np.digitize(X[:, 0] + 0.4 * rng.normal(size=60), [-0.5, 0.3, 0.9])) % n_classes
+    weight = rng.exponential(size=60)
+    model = LASNClassifier(
+        60, C=C, loss=loss, tol=tol, solver=solver, gamma=1.0, random_state=0, max_iter=500
+    ).fit(X, y, sample_weight=weight)
+    certificate = certify(model, X, y, sample_weight=weight)
+    K = Kernel("rbf", 1.0)(X, X)
+    codes = range(n_classes) if n_classes > 2 else [1]
+    scores = np.column_stack(
+        [
+            (K + 1.0)
+            @ exact_kernel_machine(
+                K, np.where(y == code, 1.0, -1.0), C * weight, CLASSIFIER_LOSSES[loss]
+            ).alpha
+            for code in codes
+        ]
+    )
+    exact = scores.argmax(axis=1) if n_classes > 2 else (scores[:, 0] > 0.0).astype(int)
+    assert_labels_are_shared(certificate, model.predict(X), exact)
+    found = np.abs(model.decision_function(X).reshape(scores.shape) - scores)
+    assert np.max(found) <= certificate.score_distance + 1e-9
+
+
+def test_most_labels_are_proved_to_be_shared_long_before_the_gap_is_closed():
+    X, y = make_moons(2000, noise=0.2, random_state=0)
+    model = LASNClassifier(20, gamma=2.0, random_state=0).fit(X, y)
+    rough = certify(model, X, y, kernel_error=False)
+    assert rough.relative_exact_gap > 1e-3
+    assert rough.agreement_share > 0.9
+    exact = certify(LASNClassifier(gamma=2.0, solver="exact", random_state=0).fit(X, y), X, y)
+    assert exact.guaranteed_share > 0.9
 
 
 def test_weights_are_those_of_repeated_rows(binary):

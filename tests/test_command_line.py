@@ -421,3 +421,28 @@ def test_what_cannot_fit_is_refused_before_the_fit(tmp_path, binary, capsys):
     code = call("train", tmp_path / "rows.npz", "--memory-limit", "1KB", "-o", tmp_path / "m")
     assert code == 1
     assert "holding the rows needs about" in capsys.readouterr().err
+
+
+def test_refinement_the_exact_machine_and_a_certificate(tmp_path, capsys):
+    rows = write_csv(tmp_path / "rows.csv", MIXED_HEADER, mixed_rows(200))
+    common = ["--target", "label", "--scale", "standard", "--random-state", "0"]
+    refined = ["--n-landmarks", "20", "--refine", "0.05", "-o", tmp_path / "m"]
+    page = tmp_path / "m.html"
+    assert call("train", rows, *common, *refined, "--report", page, "--certify") == 0
+    assert re.search(r"rounds of refinement to a gap of .* % to the exact", capsys.readouterr().out)
+    assert package.load(tmp_path / "m")[-1].refine_curve_[-1]["relative_exact_gap"] <= 0.05
+    for part in ('id="chart-refine"', 'id="certificate"', "known by row"):
+        assert part in read(page)
+    exact = ["--solver", "exact", "-o", tmp_path / "e", "--log"]
+    assert call("train", rows, *common, *exact) == 0
+    said, log = capsys.readouterr()
+    assert "relative duality gap of" in said
+    assert "Newton 1, gap" in log
+    assert call("report", tmp_path / "e", rows, "--certify", "-o", page) == 0
+    assert "gap to the exact machine" in read(page)
+    assert "not the rows that the model was trained on" not in read(page)
+    others = write_csv(tmp_path / "others.csv", MIXED_HEADER, mixed_rows(60, seed=1))
+    assert call("report", tmp_path / "e", others, "--certify", "-o", page) == 0
+    assert "not the rows that the model was trained on" in read(page)
+    assert call("train", rows, *common, "--certify", "-o", tmp_path / "f") == 2
+    assert "--certify is for a report" in capsys.readouterr().err

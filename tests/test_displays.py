@@ -17,6 +17,7 @@ from lasn import (
     LASNClassifierCV,
     LASNRegressor,
     NystroemMap,
+    RefineCurveDisplay,
     SpectrumDisplay,
 )
 from lasn.diagnostics import convergence, landmark_curve, spectrum
@@ -96,6 +97,20 @@ def test_spectrum(binary, kind):
     assert found.eigenvalues.sum() == pytest.approx(np.trace(K))
     assert np.count_nonzero(found.eigenvalues > found.cut) == found.n_features
     assert not found.is_shift
+
+
+def test_refine_curve(binary):
+    model = LASNClassifier(10, refine=40, random_state=0).fit(*binary)
+    display = RefineCurveDisplay.from_estimator(model)
+    points = model.refine_curve_
+    np.testing.assert_array_equal(
+        display.line_.get_xydata(), [(p["n_landmarks"], p["upper_bound"]) for p in points]
+    )
+    np.testing.assert_array_equal(
+        display.lower_line_.get_ydata(), [p["exact_lower_bound"] for p in points]
+    )
+    with pytest.raises(ValueError, match=r"fit a LASNClassifier .* with refine"):
+        RefineCurveDisplay.from_estimator(LASNClassifier(10, random_state=0).fit(*binary))
 
 
 def test_spectrum_of_doubled_landmarks_is_cut(binary):

@@ -7,13 +7,14 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_friedman1
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn import LASNClassifier, LASNRegressor, certify
-from lasn import exact as exact_module
-from lasn.exact import distinct
+from lasn import LASNClassifier, LASNRegressor, certify, load, row_equations, save
+from lasn import gram as gram_module
+from lasn.duplicates import distinct
 from lasn.gram import Gram
 from lasn.kernels import Kernel
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive, SquaredHinge
 from lasn.problem import Problem
+from lasn.report import html_report
 
 TIGHT = {"solver": "exact", "tol": 1e-8, "random_state": 0}
 
@@ -37,7 +38,7 @@ def test_decision_values_are_those_of_a_dense_solver(n, C):
 
 
 def test_two_thousand_rows_by_conjugate_gradients(monkeypatch):
-    monkeypatch.setattr(exact_module, "_DIRECT", 100)
+    monkeypatch.setattr(row_equations, "_DIRECT", 100)
     X, y = rows_of(2000)
     model = LASNClassifier(**{**TIGHT, "tol": 1e-6}).fit(X, y)
     assert sum(record["cg_steps"] for record in model.history_) > 0
@@ -96,6 +97,18 @@ def test_the_default_tolerance_closes_the_gap_to_a_ten_thousandth():
     assert certificate.lower_bound == certificate.exact_lower_bound
 
 
+def test_a_certificate_knows_the_gap_that_the_solver_reached(sparse_rows):
+    """Coefficients are a better dual point than scores, which C magnifies the rounding of."""
+    X, y = rows_of(600)
+    X, y = np.vstack([X, X[:100]]), np.concatenate([y, y[:100]])
+    model = LASNClassifier(C=1000.0, dtype="float32", solver="exact", tol=1e-4).fit(X, y)
+    certificate = certify(model, X, y)
+    assert certificate.relative_exact_gap <= 1.5 * model.history_[-1]["relative_gap"]
+    X, y = sparse_rows
+    model = LASNClassifier(**TIGHT).fit(X.toarray(), y)
+    assert certify(model, X, y).relative_exact_gap <= 1e-6  # no landmark is found among these
+
+
 def test_the_model_is_its_support_vectors(binary):
     X, y = binary
     model = LASNClassifier(**TIGHT).fit(X, y)
@@ -108,6 +121,17 @@ def test_the_model_is_its_support_vectors(binary):
         K @ model.dual_coef_[0] + model.intercept_, model.decision_function(X), atol=1e-10
     )
     assert certify(model, X, y).guaranteed_share == 1.0
+
+
+def test_the_model_is_saved_and_reported_on(binary, tmp_path):
+    X, y = binary
+    model = LASNClassifier(**TIGHT).fit(X, y)
+    save(model, tmp_path / "exact.lasn")
+    copy = load(tmp_path / "exact.lasn")
+    np.testing.assert_array_equal(copy.decision_function(X), model.decision_function(X))
+    page = html_report(copy, X, y, certify=True)
+    assert "Relative gap" in page
+    assert "Landmark spectrum" not in page
 
 
 def test_rows_twice_are_rows_of_weight_two(binary):
@@ -180,7 +204,9 @@ def test_too_few_iterations_are_warned_of(binary):
 
 
 @pytest.mark.parametrize("budget", [0, 10**6, 10**9])
-def test_gram_is_the_kernel_matrix_however_much_of_it_is_kept(budget, rng):
+def test_gram_is_the_kernel_matrix_however_much_of_it_is_kept(budget, rng, monkeypatch):
+    monkeypatch.setattr(gram_module, "GROUP_ROWS", 300)
+    monkeypatch.setattr(gram_module, "_STRIP_ROWS", 128)
     X = rng.normal(size=(1300, 4))
     kernel, order = Kernel("rbf", 0.3), rng.permutation(1300)
     gram = Gram(kernel, X, np.float64, budget)
@@ -190,6 +216,7 @@ def test_gram_is_the_kernel_matrix_however_much_of_it_is_kept(budget, rng):
     K, V = kernel(X[U], X[U]), rng.normal(size=(1200, 3))
     np.testing.assert_allclose(gram.product(V), K @ V, atol=1e-10)
     mask = rng.uniform(size=1200) < 0.4
+    mask[300:600] = False  # a whole group
     np.testing.assert_allclose(gram.part(np.flatnonzero(mask)), K[mask][:, mask], atol=1e-12)
     smaller = gram.only(mask)
     np.testing.assert_allclose(smaller.product(V[mask]), K[mask][:, mask] @ V[mask], atol=1e-10)

@@ -17,7 +17,7 @@ from sklearn.metrics import (
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor
+from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, certify
 from lasn.report import html_report, measures, write_report
 from lasn.report.charts import Axis, Bars, Chart, Dots, Line, Rule, Whiskers, linear_ticks, number
 
@@ -297,3 +297,28 @@ def test_the_keyboard_reaches_every_table(pages, tmp_path, browser):
     assert len([tag for tag, _ in met if tag == "DIV"]) >= len(charts) + 4
     assert page.locator("details[open]").count() == len(charts) + 1
     page.close()
+
+
+def test_a_certificate_says_in_words_what_is_proved(binary):
+    X, y = binary
+    model = make_pipeline(StandardScaler(), LASNClassifier(20, refine=40, random_state=0))
+    model.fit(X, np.where(y == 1, "yes", "no"))
+    html = html_report(model, X, np.where(y == 1, "yes", "no"), certify=True)
+    page = Page(html)
+    assert {*CLASSES, "chart-refine"} == page.charts
+    certificate = certify(model[-1], model[:-1].transform(X), np.where(y == 1, "yes", "no"))
+    assert f"at least {number(certificate.exact_lower_bound)}" in page.text
+    assert f"at least {100 * certificate.agreement_share:.3g} %" in page.text
+    assert "have the label that the exact machine gives them" in page.text
+    without = html_report(model, X, np.where(y == 1, "yes", "no"))
+    assert "Certificate" not in without
+
+
+def test_a_certificate_of_numbers_and_of_an_indefinite_kernel(regression, binary):
+    numbers = LASNRegressor(20, random_state=0).fit(*regression)
+    page = Page(html_report(numbers, *regression, certify=True))
+    assert "gap to the exact machine" in page.text
+    assert "labels" not in page.text
+    tanh = LASNClassifier(20, kernel="tanh", gamma=0.1, random_state=0).fit(*binary)
+    page = Page(html_report(tanh, *binary, certify=True))
+    assert "there is no exact machine" in page.text

@@ -9,7 +9,7 @@ P and D of ``duality.py``::
     |f - f*|       <=  (2 exact_gap)^(1/2)                      P is strongly convex
     |f(x) - f*(x)| <=  (2 exact_gap (k(x, x) + 1))^(1/2)        and 1 more for the bias
 
-Both bounds are computed in ``enclosure.py``.
+The bounds are computed in ``enclosure.py``; what follows for labels, in ``agreement.py``.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from lasn.agreement import Neighbourhood
 from lasn.bounds import SMALL, KernelError, Theorem2, kernel_error, theorem_2
 from lasn.enclosure import Dual, Primal
 from lasn.losses import SquaredHinge
@@ -56,6 +57,10 @@ class Certificate(Mapping):
     guaranteed_share : float or None
         Part of the given rows whose predicted label is proved to be the exact machine's; None for
         regression.
+    agreement_share : float or None
+        At least this part of the rows has the label of the exact machine, though it is not known
+        which: labels that differ cost the gap something, each of them. Never less than
+        ``guaranteed_share``, and large long before that is.
     guaranteed : array of bool, shape (n,), or None
         Which rows these are.
     active_rows : int
@@ -79,6 +84,7 @@ class Certificate(Mapping):
     function_distance: float
     score_distance: float
     guaranteed_share: float | None
+    agreement_share: float | None
     guaranteed: np.ndarray | None
     active_rows: int
     n_rows: int
@@ -119,10 +125,10 @@ class Certificate(Mapping):
             f"|f - f*|                  at most {self.function_distance:.4g}",
             f"|f(x) - f*(x)|            at most {self.score_distance:.4g} on these rows",
         ]
-        if self.guaranteed_share is not None:
+        if self.guaranteed_share is not None and self.agreement_share is not None:
             lines.append(
-                f"labels                    {100.0 * self.guaranteed_share:.4g} % are proved to be "
-                "the exact machine's"
+                f"labels                    {100.0 * self.agreement_share:.4g} % at least are the "
+                f"exact machine's, {100.0 * self.guaranteed_share:.4g} % known by row"
             )
         if self.kernel_error is not None:
             error = self.kernel_error
@@ -220,16 +226,17 @@ def certify(
         primal = Primal(problem, fitted)
         dual = Dual(problem, fitted, primal.z, memory_limit)
         lower = dual.reduced_bounds()
-        exact_lower = dual.exact_bounds(steps, bar)
+        point = dual.exact_point(steps, bar)
+        exact_lower = point.bounds
         bar.draw(0.9, "kernel")
         if fitted.mapping is None:  # no landmarks, or all support vectors: nothing is reduced
             lower = exact_lower
         upper = np.maximum(primal.values(), np.maximum(lower, exact_lower))
-        distance = np.sqrt(2.0 * (upper - exact_lower))
-        reach = np.sqrt(fitted.kernel.diagonal(problem.X) + 1.0)
-        guaranteed = None
+        near = Neighbourhood(primal, dual, point, upper - exact_lower)
+        shared = None
         if hasattr(model, "classes_"):
-            guaranteed = _guaranteed(model, problem.X, primal, distance, reach)
+            predicted = np.searchsorted(model.classes_, model.predict(problem.X))
+            shared = near.labels(predicted)
         errors = theorem = None
         if kernel_error and fitted.mapping is not None:
             errors, theorem = _kernel_bounds(problem, fitted, check_random_state(random_state))
@@ -244,10 +251,11 @@ def certify(
         exact_gap=float(total - total_exact),
         relative_gap=(total - total_lower) / max(total, np.finfo(float).tiny),
         relative_exact_gap=float(total - total_exact) / max(total, np.finfo(float).tiny),
-        function_distance=float(np.sqrt(np.sum(distance**2))),
-        score_distance=float(np.max(distance) * np.max(reach)),
-        guaranteed_share=None if guaranteed is None else float(np.mean(guaranteed)),
-        guaranteed=guaranteed,
+        function_distance=float(np.sqrt(2.0 * np.sum(upper - exact_lower))),
+        score_distance=near.score_distance(),
+        guaranteed_share=None if shared is None else float(np.mean(shared.proved)),
+        agreement_share=None if shared is None else 1.0 - shared.most_different / problem.n_rows,
+        guaranteed=None if shared is None else shared.proved,
         active_rows=len(dual.rows),
         n_rows=problem.n_rows,
         problems=[
@@ -257,7 +265,7 @@ def certify(
                 "exact_lower_bound": float(exact_lower[c]),
                 "gap": float(upper[c] - lower[c]),
                 "exact_gap": float(upper[c] - exact_lower[c]),
-                "function_distance": float(distance[c]),
+                "function_distance": float(np.sqrt(2.0 * (upper[c] - exact_lower[c]))),
             }
             for c in range(len(upper))
         ],
@@ -281,19 +289,3 @@ def _kernel_bounds(problem: Problem, model: Model, rng) -> tuple[KernelError, Th
         return errors, None
     y = problem.targets[:, 0]
     return errors, theorem_2(model.kernel, problem.X, model.landmarks, y, problem.C)
-
-
-def _guaranteed(model, X, primal: Primal, distance: np.ndarray, reach: np.ndarray) -> np.ndarray:
-    """Rows whose predicted label holds for every function within the distance."""
-    z, slack = primal.z, reach[:, None] * distance + 2.0 * primal.rounding
-    if z.shape[1] == 1:
-        best = (z[:, 0] > 0.0).astype(int)
-        sure = np.abs(z[:, 0]) > slack[:, 0]
-    else:
-        best = z.argmax(axis=1)
-        rows = np.arange(len(z))
-        least = z[rows, best] - slack[rows, best]
-        most = z + slack
-        most[rows, best] = -np.inf
-        sure = least > most.max(axis=1)
-    return sure & (model.predict(X) == model.classes_[best])

@@ -4,12 +4,13 @@
 
     convergence      |grad f| / |grad f(0)|, f, active rows and CG steps, one entry an iteration
     landmark_curve   held-out score against the number of landmarks
+    refine_curve     bounds on the exact optimum against the number of landmarks
     spectrum         eigenvalues of K_ll, and what is cut from them
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -51,6 +52,18 @@ class LandmarkCurve:
     score: np.ndarray
     standard_error: np.ndarray
     chosen: int
+
+
+@dataclass(frozen=True)
+class RefineCurve:
+    """Rounds of refinement: both bounds on the exact optimum, and what they cost."""
+
+    n_landmarks: np.ndarray
+    upper_bound: np.ndarray
+    exact_lower_bound: np.ndarray
+    relative_exact_gap: np.ndarray
+    training_score: np.ndarray
+    seconds: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -129,6 +142,24 @@ def landmark_curve(model) -> LandmarkCurve:
     columns = ("n_landmarks", "score", "standard_error")
     arrays = {name: np.array([point[name] for point in points]) for name in columns}
     return LandmarkCurve(**arrays, chosen=int(estimator.best_params_["n_landmarks"]))
+
+
+def refine_curve(model) -> RefineCurve:
+    """The rounds of a model that was fitted with ``refine``.
+
+    Parameters
+    ----------
+    model : fitted LASNClassifier or LASNRegressor, or a pipeline that ends in one
+    """
+    estimator = last_step(model)
+    points = getattr(estimator, "refine_curve_", [])
+    if not points:
+        raise ValueError(
+            f"This {type(estimator).__name__} has no refine_curve_; fit a LASNClassifier or a "
+            "LASNRegressor with refine."
+        )
+    names = [field.name for field in fields(RefineCurve)]
+    return RefineCurve(**{name: np.array([one[name] for one in points]) for name in names})
 
 
 def ranked_candidates(estimator) -> list[dict]:

@@ -3,6 +3,7 @@
 ====================== ====================================================================
 ConvergenceDisplay     Newton's method: relative gradient, objective, active rows, CG steps
 LandmarkCurveDisplay   held-out score against the number of landmarks
+RefineCurveDisplay     bounds on the exact optimum against the number of landmarks
 SpectrumDisplay        eigenvalues of the kernel among the landmarks, and the cut
 ====================== ====================================================================
 
@@ -18,10 +19,12 @@ import numpy as np
 from lasn.diagnostics import (
     Convergence,
     LandmarkCurve,
+    RefineCurve,
     Spectrum,
     convergence,
     landmark_curve,
     last_step,
+    refine_curve,
     spectrum,
 )
 
@@ -197,6 +200,77 @@ class LandmarkCurveDisplay(_Display):
         self.line_ = self.errorbar_.lines[0]
         ax.axvline(curve.chosen, color="0.5", linestyle="--", linewidth=1)
         ax.set(xscale="log", xlabel="landmarks", ylabel="held-out score")
+        self._legend()
+        return self
+
+
+class RefineCurveDisplay(_Display):
+    """Both bounds on the exact optimum against the number of landmarks, round by round.
+
+    Parameters
+    ----------
+    curve : lasn.diagnostics.RefineCurve
+    name : str, optional
+        For the legend.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+    figure_ : matplotlib Figure
+    line_ : matplotlib Line2D
+        The model's objective.
+    lower_line_ : matplotlib Line2D
+        The lower bound.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from lasn import LASNClassifier, RefineCurveDisplay
+    >>> model = LASNClassifier(10, refine=0.01, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> display = RefineCurveDisplay.from_estimator(model)  # doctest: +SKIP
+    """
+
+    def __init__(self, curve: RefineCurve, *, name: str | None = None):
+        self.curve = curve
+        self.name = name
+
+    @classmethod
+    def from_estimator(cls, estimator, *, ax=None, name: str | None = None):
+        """Draw the rounds of an estimator that was fitted with ``refine``.
+
+        Parameters
+        ----------
+        estimator : fitted estimator, or a pipeline that ends in one
+        ax : matplotlib Axes, optional
+        name : str, optional
+            For the legend; the estimator's class by default.
+
+        Returns
+        -------
+        display : RefineCurveDisplay
+        """
+        name = type(last_step(estimator)).__name__ if name is None else name
+        return cls(refine_curve(estimator), name=name).plot(ax)
+
+    def plot(self, ax=None, *, name: str | None = None):
+        """Draw on ``ax``, or on a new figure.
+
+        Returns
+        -------
+        self
+        """
+        ax = self._axes(ax, name)
+        curve = self.curve
+        (self.line_,) = ax.plot(curve.n_landmarks, curve.upper_bound, marker="o", label=self.name)
+        (self.lower_line_,) = ax.plot(
+            curve.n_landmarks,
+            curve.exact_lower_bound,
+            color=self.line_.get_color(),
+            linestyle="--",
+            marker="o",
+            label=None if self.name is None else "lower bound on the exact optimum",
+        )
+        ax.set(xscale="log", xlabel="landmarks", ylabel="objective")
         self._legend()
         return self
 

@@ -11,12 +11,16 @@ tiles again.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import numpy as np
 
 from lasn.blocks import ChosenRows
 from lasn.duality import ascend, best_multiple, dual_point
+from lasn.duplicates import row_bytes
 from lasn.factors import factorize
-from lasn.gram import Gram
+from lasn.gram import GROUP_ROWS, Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import working_memory
 from lasn.model import Model
@@ -69,6 +73,23 @@ class Primal:
         return (0.5 * (square + self.bias**2) + costs @ losses) * (1.0 + 64.0 * _UNIT)
 
 
+@dataclass(frozen=True)
+class DualPoint:
+    """Multipliers over the active rows, what they prove, and K^ a: shapes (m, c), (c,), (m, c)."""
+
+    multipliers: np.ndarray
+    bounds: np.ndarray
+    Ka: np.ndarray
+
+    def or_better(self, other: DualPoint) -> DualPoint:
+        better = other.bounds > self.bounds
+        return DualPoint(
+            np.where(better, other.multipliers, self.multipliers),
+            np.where(better, other.bounds, self.bounds),
+            np.where(better, other.Ka, self.Ka),
+        )
+
+
 class Dual:
     """The model's dual point, over the active rows: multipliers of shape (m, c)."""
 
@@ -79,6 +100,8 @@ class Dual:
             dual_point(problem.loss, y, scores, costs[present])
             for y, scores in zip(problem.targets[present].T, z[present].T, strict=True)
         ]
+        if model.mapping is None and model.landmarks is not None:
+            points = _of_coefficients(points, problem.X[present], model)
         multipliers = np.column_stack([point[1] for point in points])
         active = np.flatnonzero(multipliers.any(axis=1))
         self.model, self.memory_limit = model, memory_limit
@@ -106,32 +129,41 @@ class Dual:
         norms = np.linalg.norm(mapping.T @ pulled, axis=0)
         norms += np.linalg.norm(mapping) * np.sqrt(len(mapping)) * error * size
         squares = norms**2 + np.sum(alpha, axis=0) ** 2
-        return self._best_multiples(self.multipliers, squares, 64.0 * _UNIT * squares)
+        return self._best_multiples(self.multipliers, squares, 64.0 * _UNIT * squares)[0]
 
-    def exact_bounds(self, steps: int, bar: Bar) -> np.ndarray:
-        """Lower bounds on the exact optimum, shape (c,)."""
-        kernel = self.model.kernel
-        if not kernel.is_positive_semidefinite:
-            return np.full(self.n_problems, -np.inf)
+    @cached_property
+    def rounding(self) -> float:
+        """By how much a score of a dual point may be wrong, for each unit of sum |a_i|."""
         if len(self.rows) == 0:
-            return np.zeros(self.n_problems)
+            return 0.0
+        kernel = self.model.kernel
         error = kernel.rounding(self.X[:], self.X[:])
-        error += (512.0 + len(self.rows) / 512.0) * _UNIT * (_largest(kernel, self.X[:]) + 1.0)
-        best = np.zeros(self.n_problems)
+        size = _largest(kernel, self.X[:]) + 1.0
+        return error + (GROUP_ROWS + len(self.rows) / 64.0) * _UNIT * size
+
+    def exact_point(self, steps: int, bar: Bar) -> DualPoint:
+        """The best point for the exact problem among the model's own and some steps from it."""
+        zero = np.zeros_like(self.multipliers)
+        best = DualPoint(zero, np.zeros(self.n_problems), zero)
+        if not self.model.kernel.is_positive_semidefinite:
+            return DualPoint(zero, np.full(self.n_problems, -np.inf), zero)
+        if len(self.rows) == 0:
+            return best
         bar.draw(0.1, "kernel among active rows")
-        points = ascend(self.terms, self.multipliers, self._exact_product(), self._nystroem_solve())
+        points = ascend(self.terms, self.multipliers, self.product, self._nystroem_solve())
         for step, (lam, Ka) in zip(range(steps + 1), points, strict=False):
             bar.draw(0.1 + 0.8 * (step + 1) / (steps + 1), f"dual step {step}")
             alpha = self.signs * lam
-            rounding = error * np.sum(np.abs(alpha), axis=0) ** 2
-            bounds = self._best_multiples(lam, np.sum(alpha * Ka, axis=0), rounding)
-            done = np.all(bounds - best <= 1e-4 * bounds)
-            best = np.maximum(best, bounds)
+            rounding = self.rounding * np.sum(np.abs(alpha), axis=0) ** 2
+            bounds, t = self._best_multiples(lam, np.sum(alpha * Ka, axis=0), rounding)
+            done = np.all(bounds - best.bounds <= 1e-4 * bounds)
+            best = best.or_better(DualPoint(t * lam, bounds, t * Ka))
             if done:
                 break
         return best
 
-    def _exact_product(self):
+    @cached_property
+    def product(self):
         """V -> (K + 1) V over the active rows."""
         if resolve_kernel_name(self.model.kernel.name) == "linear":
             rows = self.X[:].astype(np.float64)
@@ -141,9 +173,12 @@ class Dual:
         gram.add(np.arange(len(self.rows)))
         return lambda V: gram.product(V) + V.sum(axis=0)
 
-    def _best_multiples(self, lam, squares, rounding) -> np.ndarray:
-        """For each problem the largest D(t lambda), less what rounding may have added; 0 is one."""
-        bounds = np.zeros(self.n_problems)
+    def _best_multiples(self, lam, squares, rounding) -> tuple[np.ndarray, np.ndarray]:
+        """For each problem the largest D(t lambda), less what rounding may have added, and its t.
+
+        Multipliers of zero prove that no optimum is below 0.
+        """
+        bounds, multiples = np.zeros((2, self.n_problems))
         for c, terms in enumerate(self.terms):
             square = squares[c] + rounding[c]
             t = best_multiple(terms, lam[:, c], square)
@@ -151,8 +186,10 @@ class Dual:
             size = float(np.sum(np.abs(values))) + t**2 * square
             if terms.slopes is not None:  # value is the difference of these
                 size += float(np.sum(np.abs(terms.slopes) * t * lam[:, c]))
-            bounds[c] = float(values.sum()) - 0.5 * t**2 * square - 64.0 * _UNIT * size
-        return np.maximum(bounds, 0.0)
+            bound = float(values.sum()) - 0.5 * t**2 * square - 64.0 * _UNIT * size
+            if bound > 0.0:
+                bounds[c], multiples[c] = bound, t
+        return bounds, multiples
 
     def _nystroem_solve(self):
         """(v, r) -> (K~ + 1 + diag(1 / v))^-1 r over the rows with v > 0, for each column.
@@ -176,6 +213,31 @@ class Dual:
             return out
 
         return solve
+
+
+def _of_coefficients(points: list, X, model: Model) -> list:
+    """The dual point that the coefficients of support vectors are, instead of that of scores.
+
+    a_i = beta_j for the row that landmark j is; equal rows share it in proportion to their costs,
+    and what has the wrong sign for its row is dropped: any multipliers are a dual point. Scores
+    decide where some landmark is none of the rows.
+    """
+    found: dict[bytes, int] = {}
+    owner = np.array([found.setdefault(one, len(found)) for one in row_bytes(model.landmarks)])
+    places = np.array([found.get(one, -1) for one in row_bytes(X.astype(model.landmarks.dtype))])
+    known = np.flatnonzero(places >= 0)
+    if len(np.unique(places[known])) < len(found):
+        return points
+    changed = []
+    for (terms, multipliers), beta in zip(points, model.beta.T, strict=True):
+        lam = np.zeros_like(multipliers)
+        for sign in (1.0, -1.0):
+            rows = known[terms.signs[known] == sign]
+            sums = np.bincount(owner, np.maximum(sign * beta, 0.0), len(found))
+            costs = np.bincount(places[rows], terms.costs[rows], len(found))
+            lam[rows] = sums[places[rows]] * terms.costs[rows] / costs[places[rows]]
+        changed.append((terms, np.minimum(lam, terms.largest)))
+    return changed
 
 
 def kernel_times(kernel: Kernel, X, columns, coef: np.ndarray) -> np.ndarray:

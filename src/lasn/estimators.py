@@ -101,6 +101,11 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
     eigenvalue_cutoff : "auto" or float, default="auto"
         Directions of the kernel among landmarks with eigenvalues up to this are dropped.
         ``"auto"`` follows ``dtype``; the paper's is 1e-6.
+    refine : int, float or None, default=None
+        Go on from Nystroem towards exact: add landmarks at the rows that violate the exact
+        problem most, in rounds, until there are so many (a whole number) or until the relative
+        gap to the exact optimum is proved to be so small (a number between 0 and 1). Each round
+        costs all pairs of active rows, as :func:`lasn.certify` does. See ``refine_curve_``.
 
     Attributes
     ----------
@@ -127,7 +132,12 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         instead of gradients; the last of a fit that converged is that of the whole problem.
     stage_seconds_ : dict
         Seconds of each stage of the fit: ``"landmarks"``, ``"map"`` and ``"solve"``; of
-        ``solver="exact"``, ``"nystroem"`` (where it begins) and ``"solve"``.
+        ``solver="exact"``, ``"nystroem"`` (where it begins) and ``"solve"``; with ``refine``,
+        ``"certificate"`` too.
+    refine_curve_ : list of dict
+        With ``refine``, one record a round: n_landmarks, upper_bound (the objective) and
+        exact_lower_bound of the exact optimum, relative_exact_gap, active_rows, training_score
+        and seconds so far. Otherwise empty.
     n_features_in_ : int
     feature_names_in_ : array of shape (n_features,)
 
@@ -164,6 +174,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         warm_start=False,
         verbose=0,
         eigenvalue_cutoff="auto",
+        refine=None,
     ):
         self.n_landmarks = n_landmarks
         self.C = C
@@ -184,6 +195,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         self.warm_start = warm_start
         self.verbose = verbose
         self.eigenvalue_cutoff = eigenvalue_cutoff
+        self.refine = refine
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
@@ -289,6 +301,13 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         if is_tensor(positions) and is_foreign(X) and self.classes_.dtype.kind in "biuf":
             return give_back(like(self.classes_, positions, self.classes_.dtype)[positions], X)
         return give_back(self.classes_[to_numpy(positions)], X)
+
+    def _score_of(self, scores: np.ndarray, y, sample_weight) -> float:
+        """The accuracy of scores of shape (n, c)."""
+        from sklearn.metrics import accuracy_score  # slow to import
+
+        labels = self._labels(scores[:, 0] if scores.shape[1] == 1 else scores)
+        return float(accuracy_score(y, labels, sample_weight=sample_weight))
 
     def _labels(self, values: np.ndarray) -> np.ndarray:
         """The classes that decision values stand for."""
@@ -414,10 +433,11 @@ class LASNRegressor(RegressorMixin, KernelMachine):
     warm_start : bool, default=False
     verbose : int, default=0
     eigenvalue_cutoff : "auto" or float, default="auto"
+    refine : int, float or None, default=None
 
     Attributes
     ----------
-    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_, stage_seconds_ :
+    landmarks_, n_landmarks_, mapping_, gamma_, n_iter_, history_, stage_seconds_, refine_curve_ :
         As for :class:`LASNClassifier`.
     coef_ : array of shape (q,) or (n_targets, q)
     dual_coef_ : array of shape (k,) or (n_targets, k)
@@ -456,6 +476,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         warm_start=False,
         verbose=0,
         eigenvalue_cutoff="auto",
+        refine=None,
     ):
         self.n_landmarks = n_landmarks
         self.C = C
@@ -475,6 +496,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         self.warm_start = warm_start
         self.verbose = verbose
         self.eigenvalue_cutoff = eigenvalue_cutoff
+        self.refine = refine
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
@@ -509,6 +531,12 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         targets = wide(y).reshape(len(y), -1)
         loss = SquaredEpsilonInsensitive(float(self.epsilon))
         return Problem(X, targets, sample_weight, target_bins(targets), 1.0, loss)
+
+    def _score_of(self, scores: np.ndarray, y, sample_weight) -> float:
+        """R^2 of scores of shape (n, c)."""
+        from sklearn.metrics import r2_score  # slow to import
+
+        return float(r2_score(y, scores.reshape(y.shape), sample_weight=sample_weight))
 
     @anywhere
     def predict(self, X):

@@ -18,10 +18,8 @@ alpha with the wrong signs set to zero is a dual point, and its gap is a sum ove
 product: sum_i alpha_i z_i + C_i loss(y_i, z_i) - g(lambda_i), with g of ``duality.py``. Rows
 outside U count with alpha_i = 0, so the gap is that of the whole problem.
 
-The equations are solved by a Cholesky factor where active rows are few, and by conjugate gradients
-otherwise, preconditioned with the Nystroem map: K~_II + diag(1 / v) is inverted by Woodbury's
-identity. Kernel values among U are computed once and kept as far as memory reaches
-(``gram.py``); they have the type ``dtype``, everything else is float64.
+The equations are those of ``row_equations.py``. Kernel values among U are computed once and kept as
+far as memory reaches (``gram.py``); they have the type ``dtype``, everything else is float64.
 """
 
 from __future__ import annotations
@@ -33,34 +31,29 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from lasn.caller import warn_caller
-from lasn.directions import conjugate_gradients
 from lasn.duality import DualTerms, ascend, dual_point
-from lasn.factors import factorize
+from lasn.duplicates import distinct
 from lasn.gram import Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import working_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions, Status, line_search
 from lasn.problem import Problem
+from lasn.row_equations import RowEquations, map_size
 from lasn.threads import serial_products
 from lasn.training import train
-from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
 
 # Up to this many rows, float64 costs nothing that anyone would notice.
 _SMALL = 2048
-# Up to this many active rows a Cholesky factor costs less than conjugate gradients would.
-_DIRECT = 3000
 # Rows whose score is nearer than this to being active are taken into U from the start.
 _MARGIN = 0.05
 # The gap that is asked for, in units of ``tol``.
 _GAP = 0.1
 # How much of the current gap the solution of one linear system may leave.
 _FORCING = 0.03
-_MAX_CG_STEPS = 500
 # Points tried to better a dual point.
 _DUAL_STEPS = 3
 # The relative gap over U at which other rows are looked at for the first time.
@@ -68,11 +61,6 @@ _LOOK_BELOW = 0.01
 _FEWEST_NEW = 1000
 # Where the slope at the full step is more than this part of the first slope, the line is searched.
 _LONG_STEP = 0.01
-# Copying the tiles of active rows pays where those are less than this part of U.
-_WORTH_COPYING = 0.85
-# Landmarks of the preconditioner: one for so many active rows, within limits.
-_ROWS_PER_LANDMARK = 5
-_MAP_SIZES = (200, 1000)
 # Landmarks of the Nystroem model that begins, in units of the root of the number of rows.
 _LANDMARKS = 2.0
 # What a fit to begin with is worth.
@@ -172,33 +160,6 @@ def train_exact(
     return ExactTraining(solver.model(), result, seconds)
 
 
-def distinct(problem: Problem) -> Problem:
-    """The same problem with equal rows of equal targets merged into one of their summed weight.
-
-    Rows of weight zero are left out. The row that stays is the first.
-    """
-    first: dict[bytes, int] = {}
-    owner = np.empty(problem.n_rows, dtype=int)
-    for row, values in enumerate(_row_bytes(problem.X)):
-        owner[row] = first.setdefault(values + problem.targets[row].tobytes(), row)
-    weight = np.bincount(owner, problem.sample_weight, problem.n_rows)
-    kept = np.flatnonzero(weight > 0.0)
-    if len(kept) == problem.n_rows:
-        return problem
-    return replace(problem.only(kept), X=problem.X[kept], sample_weight=weight[kept])
-
-
-def _row_bytes(X):
-    """For each row something that equal rows have in common, and no others."""
-    if not sp.issparse(X):
-        return (row.tobytes() for row in X)
-    X = sp.csr_matrix(X, copy=True)
-    X.sum_duplicates()
-    X.eliminate_zeros()
-    ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    return (X.indices[a:b].tobytes() + b"|" + X.data[a:b].tobytes() for a, b in ends)
-
-
 class _Solver:
     """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``."""
 
@@ -206,17 +167,16 @@ class _Solver:
         self.problem, self.kernel, self.dtype = problem, kernel, dtype
         self.costs = problem.C * problem.sample_weight
         self.scores = start.scores(problem.X).astype(np.float64)
-        self.features: MapFeatures | None = None
-        self.rng = rng
         # Tiles, and as much again for copies of the active ones, beside the map: its features, a
         # copy of them, and matrices of its size.
         rests = problem.loss.rests(problem.targets, self.scores, _MARGIN).all(axis=1)
         n_near = int(np.count_nonzero(~rests))
         room = working_memory(memory_limit) // (8 * dtype.itemsize * max(1, n_near))
-        self.map_size = q = min(_MAP_SIZES[1], n_near // _ROWS_PER_LANDMARK + 1, max(room, 50))
+        q = map_size(n_near, room)
         reserved = 3 * dtype.itemsize * q * n_near + 8 * 6 * q * q
         budget = int(0.45 * working_memory(memory_limit, reserved))
         self.gram = Gram(kernel, problem.X, dtype, budget)
+        self.equations = RowEquations(self.gram, q, rng)
         self.inside = np.zeros(problem.n_rows, dtype=bool)
         self.alpha = np.zeros((0, problem.targets.shape[1]))
         self.z = np.zeros_like(self.alpha)
@@ -311,11 +271,10 @@ class _Solver:
         values = np.column_stack([one.value(x) for one, x in zip(terms, lam.T, strict=True)])
         gap = np.sum(signs * lam * self.z + losses - values, axis=0)
         wrong = self.alpha - signs * lam
-        if exactly or self.features is None:
-            return value, gap, 0.5 * np.sum(wrong * self._product(wrong), axis=0)
-        F = self.features.of(self.gram)
-        pulled = transposed_product(F, wrong.astype(self.dtype))
-        return value, gap, 0.5 * np.sum(pulled * pulled, axis=0)
+        square = None if exactly else self.equations.square_by_nystroem(wrong)
+        if square is None:
+            square = np.sum(wrong * self._product(wrong), axis=0)
+        return value, gap, 0.5 * square
 
     def _proved_gap(self, wanted) -> np.ndarray:
         """P - D over the rows U, by products with K^ alone; the dual point may be bettered."""
@@ -324,7 +283,7 @@ class _Solver:
         if np.all(gap <= wanted * value):
             return gap
         terms, signs, lam = self._dual_point()
-        ascent = ascend(terms, lam, self._product, self._solve_by_nystroem)
+        ascent = ascend(terms, lam, self._product, self.equations.solve_by_nystroem)
         for _, (point, Ka) in zip(range(_DUAL_STEPS), ascent, strict=False):
             values = [one.value(x).sum() for one, x in zip(terms, point.T, strict=True)]
             dual = np.array(values) - 0.5 * np.sum(signs * point * Ka, axis=0)
@@ -332,11 +291,6 @@ class _Solver:
             if np.all(gap <= wanted * value):
                 break
         return gap
-
-    def _solve_by_nystroem(self, v, R) -> np.ndarray:
-        """(K~^ + diag(1 / v))^-1 r over the rows with v > 0."""
-        inverse = self._nystroem_inverse(v, np.ones(len(v), dtype=bool))
-        return np.sqrt(v) * inverse(np.sqrt(v) * R, np.arange(R.shape[1]))
 
     def _look_outside(self) -> np.ndarray:
         """Score the rows outside U; return what they cost, shape (c,)."""
@@ -365,7 +319,7 @@ class _Solver:
             value, gap, _ = self._value_and_gap()
         target = np.maximum(accuracy * value, _FORCING * np.minimum(gap, value))
         guess = np.where(active, -g if first else self.alpha, 0.0)
-        solution, cg_steps = self._solve_equations(b, v, guess, target)
+        solution, cg_steps = self.equations.solve(b, v, guess, target)
         alpha += solution
         z = self._product(alpha)
         t = np.ones(alpha.shape[1])
@@ -380,73 +334,6 @@ class _Solver:
             self.alpha = np.where(t == 1.0, alpha, self.alpha + t * line.da)
             self.z = np.where(t == 1.0, z, self.z + t * line.dz)
         return t, cg_steps
-
-    def _solve_equations(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
-        """(K^_II + diag(1 / v_I)) x = b_I for each column, x = 0 elsewhere; and the steps taken.
-
-        ``target`` is the gap sum v r^2 / 2 that residuals r may leave. Rows are scaled by the roots
-        of v: (I + v^(1/2) K^ v^(1/2)) u = v^(1/2) b, x = v^(1/2) u, so that it is a norm.
-        """
-        x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
-        root = np.sqrt(v)
-        few = np.count_nonzero(v, axis=0) <= _DIRECT
-        for c in np.flatnonzero(few):
-            rows = np.flatnonzero(v[:, c])
-            scale = root[rows, c]
-            A = self.gram.part(rows)
-            A += 1.0
-            A *= scale[:, None]
-            A *= scale
-            A[np.diag_indices_from(A)] += 1.0
-            x[rows, c] = scale * factorize(A).solve(scale * b[rows, c])
-        many = np.flatnonzero(~few)
-        if len(many) == 0:
-            return x, steps
-        union = v[:, many].any(axis=1)
-        gram = self.gram.only(union) if np.mean(union) < _WORTH_COPYING else self.gram
-        union = union if gram is not self.gram else np.ones_like(union)
-        part = np.ix_(union, many)
-        scale, inverse = root[part], self._nystroem_inverse(v[:, many], union)
-
-        def product(P, columns):
-            V = scale[:, columns] * P
-            return scale[:, columns] * (gram.product(V) + V.sum(axis=0)) + P
-
-        first = np.divide(guess[part], scale, out=np.zeros_like(scale), where=scale > 0.0)
-        R = scale * b[part] - product(first, np.arange(len(many)))
-        size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
-        forcing = np.sqrt(2.0 * target[many]) / size
-        change, steps[many] = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
-        x[part] = scale * (first + change)
-        return x, steps
-
-    def _nystroem_inverse(self, v: np.ndarray, rows: np.ndarray):
-        """(I + v^(1/2) K~^ v^(1/2))^-1 over some rows of U, for ``conjugate_gradients``.
-
-        With A = v^(1/2) [F, 1] it is I - A (I + A^T A)^-1 A^T. The landmarks of F are some of the
-        active rows, the heavy ones first.
-        """
-        if self.features is None:
-            weight = v.sum(axis=1)
-            n_active = np.count_nonzero(weight)
-            size = int(np.clip(n_active / _ROWS_PER_LANDMARK, *_MAP_SIZES))
-            size = min(size, n_active, max(self.map_size, _MAP_SIZES[0]))
-            chosen = self.rng.choice(len(v), size=size, replace=False, p=weight / weight.sum())
-            self.features = MapFeatures(
-                self.kernel, self.problem.X[self.gram.rows[chosen]], self.dtype
-            )
-        F = self.features.of(self.gram)[rows]
-        scale = np.sqrt(v[rows]).astype(self.dtype)
-        factors = [factorize(shifted_square(F, one)) for one in scale.T]
-
-        def apply(R, columns):
-            some = scale[:, columns]
-            pulled = transposed_product(F, some * R.astype(self.dtype))
-            for index, column in enumerate(columns):
-                pulled[:, index] = factors[column].solve(pulled[:, index])
-            return R - some * product_with(F, pulled.astype(self.dtype))
-
-        return apply
 
 
 @dataclass

@@ -25,9 +25,15 @@ def _fit_is_consistent(estimator, sizes: Sizes) -> None:
     expect(estimator.n_iter_ == len(estimator.history_), "n_iter_ and history_ disagree")
 
 
-def _landmark_parameters_are_known(estimator) -> None:
+def _one_fit_is_consistent(estimator) -> None:
     known = estimator._current_landmark_parameters().keys()
     expect(estimator._landmark_parameters.keys() == known, "its landmarks' parameters are wrong")
+    rounds = getattr(estimator, "refine_curve_", [])
+    entries = {
+        "n_landmarks", "upper_bound", "exact_lower_bound", "relative_exact_gap", "active_rows",
+        "training_score", "seconds",
+    }  # fmt: skip
+    expect(all(point.keys() == entries for point in rounds), "refine_curve_ is not complete")
 
 
 def _scores_fit_classes(estimator, sizes: Sizes) -> None:
@@ -46,12 +52,12 @@ def _scores_fit_targets(estimator, sizes: Sizes) -> None:
 
 def classifier_is_consistent(estimator, sizes: Sizes) -> None:
     _scores_fit_classes(estimator, sizes)
-    _landmark_parameters_are_known(estimator)
+    _one_fit_is_consistent(estimator)
 
 
 def regressor_is_consistent(estimator, sizes: Sizes) -> None:
     _scores_fit_targets(estimator, sizes)
-    _landmark_parameters_are_known(estimator)
+    _one_fit_is_consistent(estimator)
 
 
 def _search_is_consistent(estimator) -> None:

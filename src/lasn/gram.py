@@ -1,8 +1,8 @@
 """K(X_U, X_U) for a set U of rows that may grow, in tiles and under a memory limit.
 
-U is a list of groups of at most 512 rows. A tile is the kernel of one group against another, small
-enough to stay in a core's cache, so that one reading of it from memory serves both halves of the
-symmetric matrix::
+U is a list of groups of at most 1024 rows. A tile is the kernel of one group against another. It is
+read strip by strip, each small enough to stay in a core's cache, so that one reading from memory
+serves both halves of the symmetric matrix::
 
     out_i += T_ij v_j        out_j += T_ij^T v_i        (j < i)
 
@@ -21,7 +21,9 @@ import numpy as np
 from lasn.kernels import Kernel, KernelColumns
 from lasn.threads import for_each_slice, n_threads, run_in_threads
 
-_GROUP_ROWS = 512
+GROUP_ROWS = 1024
+# Of 1024 float32 values each: 2 MB.
+_STRIP_ROWS = 512
 
 
 @dataclass
@@ -56,8 +58,8 @@ class Gram:
     def add(self, rows: np.ndarray) -> None:
         """Let the rows of X at these positions follow those that are there."""
         first = len(self.groups)
-        for start in range(0, len(rows), _GROUP_ROWS):
-            chosen = rows[start : start + _GROUP_ROWS]
+        for start in range(0, len(rows), GROUP_ROWS):
+            chosen = rows[start : start + GROUP_ROWS]
             place = slice(len(self.rows) + start, len(self.rows) + start + len(chosen))
             values = self.X[chosen]
             columns = self.kernel.against(values, self.dtype)
@@ -81,9 +83,12 @@ class Gram:
             out = np.zeros(V.shape)
             for i, j in tiles:
                 tile, to, other = self._tile(i, j), self.groups[i].place, self.groups[j].place
-                out[to] += tile @ V[other]
-                if i != j:
-                    out[other] += tile.T @ V[to]
+                for start in range(0, len(tile), _STRIP_ROWS):
+                    strip = tile[start : start + _STRIP_ROWS]
+                    part = slice(to.start + start, to.start + start + len(strip))
+                    out[part] += strip @ V[other]
+                    if i != j:
+                        out[other] += strip.T @ V[part]
             return out
 
         tiles = list(self.tiles)
@@ -98,9 +103,10 @@ class Gram:
         inside = [np.flatnonzero(mask[group.place]) for group in self.groups]
         stops = np.cumsum([len(rows) for rows in inside])
         for group, rows, stop in zip(self.groups, inside, stops, strict=True):
-            whole = len(rows) == group.rows.shape[0]
-            values = group.rows if whole else group.rows[rows]
-            columns = group.columns if whole else self.kernel.against(values, self.dtype)
+            values, columns = group.rows, group.columns
+            if 0 < len(rows) < values.shape[0]:
+                values = values[rows]
+                columns = self.kernel.against(values, self.dtype)
             smaller.groups.append(_Group(slice(stop - len(rows), stop), values, columns))
         smaller.tiles = {(i, j): None for i, j in self.tiles if len(inside[i]) and len(inside[j])}
 
@@ -142,7 +148,7 @@ class Gram:
         if kept is not None:
             return kept
         if not hasattr(self.scratch, "tile"):
-            self.scratch.tile = np.empty((_GROUP_ROWS, _GROUP_ROWS), dtype=self.dtype)
+            self.scratch.tile = np.empty((GROUP_ROWS, GROUP_ROWS), dtype=self.dtype)
         n_rows, n_columns = self.groups[i].rows.shape[0], self.groups[j].rows.shape[0]
         return self._compute(i, j, self.scratch.tile.ravel()[: n_rows * n_columns])
 

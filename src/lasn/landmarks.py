@@ -149,7 +149,7 @@ def landmarks_among(
     if len(active) == 0 or first.shape[0] >= k:  # nothing to improve, or no room for it
         return first
     second = _kmeans_by_group(X, active, k - first.shape[0], groups, weight, rng)
-    return _stack(first, second)
+    return stack_rows(first, second)
 
 
 def here(rows):
@@ -163,7 +163,7 @@ def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight
         return distinct_rows(X)
     sample = rows[_sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
     new = _kmeans_by_group(X, sample, k - landmarks.shape[0], groups, sample_weight, rng)
-    return _stack(landmarks, new)
+    return stack_rows(landmarks, new)
 
 
 def nearest_rows(X, landmarks):
@@ -262,7 +262,7 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
             members = members[some_of(len(members), most, rng)]
         if share > 0:
             parts.append(_short_kmeans(X[members], share, weight[members], rng))
-    return _stack(*parts)
+    return stack_rows(*parts)
 
 
 def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
@@ -307,7 +307,8 @@ def _project(X, rng) -> np.ndarray:
     return (X @ projection).toarray().astype(np.float32)
 
 
-def _stack(*parts):
+def stack_rows(*parts):
+    """Rows below each other; sparse where all are."""
     if len(parts) == 1:
         return parts[0]
     if all(sp.issparse(part) for part in parts):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -45,6 +46,7 @@ from lasn.parameters import check_parameters
 from lasn.prediction import prediction_columns, scores
 from lasn.problem import Problem
 from lasn.progress import ProgressBar
+from lasn.refine import train_refined
 from lasn.survey import Survey, survey
 from lasn.targets import check_sample_weight, check_targets
 from lasn.training import train
@@ -71,6 +73,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise ValueError(
                 'solver="exact" needs the rows in memory; those on disk or on a cluster can be '
                 'fitted with solver="auto".'
+            )
+        if self.refine is not None and (
+            device is not None or self.solver == "exact" or isinstance(problem, ChunkedProblem)
+        ):
+            raise ValueError(
+                f'refine={self.refine!r} needs device="cpu", rows in memory and a solver that is '
+                f'not "exact"; device={self.device!r} and solver={self.solver!r} were given.'
             )
         here, problem = problem, problem.on(device, self.memory_limit)
         gamma = (here if sp.issparse(here.X) else problem).gamma(self.gamma)
@@ -101,9 +110,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             fitted._landmark_parameters = self._current_landmark_parameters()
             return fitted
 
+        fit: Any = train_exact if self.solver == "exact" else train
+        if self.refine is not None:
+            score = partial(self._score_of, y=y, sample_weight=here.sample_weight)
+            fit = partial(train_refined, refine=self.refine, score=score)
         try:
-            solve: Any = train_exact if self.solver == "exact" else train
-            training = solve(
+            training = fit(
                 replace(problem, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
@@ -122,6 +134,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         attributes = self._attributes(training.model, single)
         self._set_fitted(attributes, training.newton.history)
         self.stage_seconds_ = training.seconds
+        self.refine_curve_ = training.curve if self.refine is not None else []
         self._landmark_parameters = self._current_landmark_parameters()
         callbacks.end(lambda: attributes)
         training.newton.warn_unless_converged(newton, training.model.dtype)

@@ -88,6 +88,16 @@ def _device(name, value):
         _reject(name, value, "'cpu', 'cuda', 'cuda:N' (N the number of a GPU), 'mps' or 'torch'")
 
 
+def _refine(name, value):
+    accepted = "None, a whole number of landmarks, or a relative gap above 0 and below 1"
+    if value is None:
+        return
+    if not isinstance(value, Real) or isinstance(value, (bool, np.bool_)):
+        _reject(name, value, accepted, TypeError)
+    if not (float(value) >= 1.0 if isinstance(value, Integral) else 0.0 < value < 1.0):
+        _reject(name, value, accepted)
+
+
 def _class_weight(name, value):
     accepted = "None, 'balanced' or a dict from class to a finite weight, zero or more"
     if isinstance(value, dict):
@@ -129,6 +139,7 @@ _RULES: dict[str, Rule] = {
     "landmarks": landmarks_rule("boundary", "kmeans", "class_kmeans", "uniform"),
     "class_weight": _class_weight,
     "eigenvalue_cutoff": _either(("auto",), _NOT_NEGATIVE, "a finite number, zero or more"),
+    "refine": _refine,
     "tol": _POSITIVE,
     "max_iter": _COUNT,
     "solver": _either(("auto", "newton", "newton-cg", "exact")),

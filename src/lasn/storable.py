@@ -129,7 +129,7 @@ _REGRESSOR = {
     "intercept_": either(finite_number, numbers("s", finite=True)),
     "_n_scores": either(nothing, count),
 }
-_WARM = {"_landmark_parameters": mapping}
+_ONE_FIT = {"refine_curve_": records, "_landmark_parameters": mapping}
 _SEARCH = {
     "cv_results_": mapping,
     "best_index_": count,
@@ -139,21 +139,21 @@ _SEARCH = {
     "n_splits_": count,
     "landmark_curve_": records,
 }
-# A checkpoint of a fit has not yet the seconds of its stages.
-_UNTIMED = frozenset({"feature_names_in_", "stage_seconds_"})
+# A checkpoint of a fit has not yet the seconds of its stages, nor what rounds have cost.
+_UNTIMED = frozenset({"feature_names_in_", "stage_seconds_", "refine_curve_"})
 _SCALER = {**_SHARED, "n_samples_seen_": either(number, counts("p"))}
 _PER_FEATURE = either(nothing, numbers("p"))
 
 STORABLE: dict[str, Entry] = {
     "LASNClassifier": Entry(
         "lasn.estimators",
-        {**_CLASSIFIER, **_WARM},
+        {**_CLASSIFIER, **_ONE_FIT},
         optional=_UNTIMED,
         consistent=classifier_is_consistent,
     ),
     "LASNRegressor": Entry(
         "lasn.estimators",
-        {**_REGRESSOR, **_WARM},
+        {**_REGRESSOR, **_ONE_FIT},
         optional=_UNTIMED,
         consistent=regressor_is_consistent,
     ),

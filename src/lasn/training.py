@@ -29,7 +29,7 @@ from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks
+from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, stack_rows
 from lasn.losses import LogLoss, SquaredHinge
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
@@ -84,10 +84,15 @@ def train(
     memory_limit=None,
     workspace: Workspace | None = None,
     start: Model | None = None,
+    more_landmarks: Any = None,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
 ) -> Training:
-    """Fit the reduced problem; ``start`` is a model whose landmarks and W are taken over."""
+    """Fit the reduced problem.
+
+    ``start`` is a model whose landmarks and W are taken over; ``more_landmarks`` are rows to follow
+    those landmarks, and then the fit starts from the same function.
+    """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
     limits = {"memory_limit": memory_limit, "workspace": workspace}
@@ -100,7 +105,10 @@ def train(
         dtype = resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
     else:
         if start is not None:
-            chosen = problem.place(start.landmarks)
+            start = replace(start, landmarks=problem.place(start.landmarks))
+            chosen = start.landmarks
+            if more_landmarks is not None:
+                chosen = stack_rows(chosen, more_landmarks)
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
             chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
@@ -118,7 +126,10 @@ def train(
     memory = Memory(free, workspace, limits, problem.device)
     W = np.zeros((n_variables + 1, problem.n_problems))
     model = Model(kernel, chosen, mapping, W, dtype)
-    if start is not None and start.W.shape == W.shape:
+    if start is not None and more_landmarks is not None:
+        model = replace(model, W=_embed(start, model))
+        known, first = _start(problem.n_rows, pool, model, start, memory, rng)
+    elif start is not None and start.W.shape == W.shape:
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
         first = replace(model, W=start.W)
     else:

@@ -23,6 +23,8 @@ _MEASURED_ROWS = 20_000
 
 def check_outputs(arguments: argparse.Namespace, *others: str | None) -> None:
     """Refuse before the fit what could not be written after it."""
+    if arguments.certify and arguments.report is None:
+        raise UsageError("--certify is for a report: name one by --report.")
     outputs = [path for path in (arguments.output, arguments.report, *others) if path is not None]
     for position, path in enumerate(outputs):
         check_output(path, arguments.file)
@@ -37,7 +39,7 @@ def finish(model: FileModel, data: TrainingData, arguments: argparse.Namespace) 
     if arguments.report is not None:
         from lasn.cli.report import report_on_training
 
-        report_on_training(arguments.report, model, data)
+        report_on_training(arguments.report, model, data, arguments.certify)
 
 
 def _training_metrics(estimator, data: TrainingData) -> dict[str, float]:
@@ -142,3 +144,10 @@ def print_summary(model: FileModel, why: str, stream) -> None:
         reached = f" to {measure} = {relative:.1e}"
     noun = "iteration" if estimator.n_iter_ == 1 else "iterations"
     print(f"{estimator.n_iter_} Newton {noun}{reached}", file=stream)
+    if getattr(estimator, "refine_curve_", []):
+        last = estimator.refine_curve_[-1]
+        print(
+            f"{len(estimator.refine_curve_) - 1} rounds of refinement to a gap of "
+            f"{100.0 * last['relative_exact_gap']:.2g} % to the exact machine",
+            file=stream,
+        )

@@ -55,6 +55,15 @@ class TrainingData:
         return FileModel(Pipeline([*self.steps, ("model", fitted)]), self.notes)
 
 
+def add_certify_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--certify",
+        action="store_true",
+        help="add to the report what is proved of the distance to the exact kernel machine, as "
+        "lasn.certify does; it takes the time of all pairs of rows at or within the margin",
+    )
+
+
 def add_training_flags(parser: argparse.ArgumentParser, tasks: list[str]) -> None:
     """The file, its columns, what to do with them, and where the model goes."""
     parser.add_argument("file", metavar="FILE", help="rows to learn from; - is standard input")
@@ -73,6 +82,7 @@ def add_training_flags(parser: argparse.ArgumentParser, tasks: list[str]) -> Non
         help="also write a report on the fit and the training rows, one file for any browser; "
         "lasn report makes one on other rows",
     )
+    add_certify_flag(parser)
     add_input_flags(parser)
     group = parser.add_argument_group("columns")
     group.add_argument(

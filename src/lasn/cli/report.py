@@ -16,7 +16,13 @@ from lasn.cli.feedback import Feedback, add_feedback_flags
 from lasn.cli.inputs import add_input_flags, label_column, open_input, prediction_selection
 from lasn.cli.models import DataNotes, FileModel, describe_model, read_model
 from lasn.cli.output import check_output, write_chunks
-from lasn.cli.preparation import TrainingData, fingerprint_of, read_labelled, tidy_labels
+from lasn.cli.preparation import (
+    TrainingData,
+    add_certify_flag,
+    fingerprint_of,
+    read_labelled,
+    tidy_labels,
+)
 
 _DESCRIPTION = """\
 Write a report on a model and a file of labelled rows: one HTML file that needs no network.
@@ -25,12 +31,14 @@ It shows what was trained (data, columns, parameters, versions), the time of eac
 convergence (|grad f| / |grad f(0)|, objective, active rows, CG steps), accuracy with the confusion
 matrix, ROC and precision-recall curves or residuals, calibration where the model has probabilities,
 the eigenvalues of the kernel among the landmarks and their cut, and the rows of which the model is
-most and least certain. A tuned model adds its search.
+most and least certain. A tuned model adds its search, a refined one its rounds, and --certify what
+is proved of the distance to the exact kernel machine.
 """
 _EPILOG = """\
 example:
   lasn report adult.lasn test.csv -o adult.html
   lasn report adult.lasn test.csv --target income -o adult.html
+  lasn report adult.lasn train.csv --certify -o exact.html
 """
 
 
@@ -45,12 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         required=True,
         help="the file to write; - is standard output",
     )
+    add_certify_flag(parser)
     add_input_flags(parser)
     add_feedback_flags(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from lasn.report import certified
     from lasn.report.measures import predict_rows
 
     check_output(arguments.output, arguments.file, arguments.model)
@@ -65,19 +75,22 @@ def run(arguments: argparse.Namespace) -> int:
         # Columns were put in the model's order, by their names.
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         predictions = predict_rows(model.pipeline, X, y, path)
+        proof = certified(model.pipeline, X, predictions.truth) if arguments.certify else None
     known = model.notes.fingerprint
     is_training = None if known is None else fingerprint_of(X, y) == known
     versions = describe_model(arguments.model)["versions"]
-    _write(arguments.output, model, predictions, path, is_training, versions)
+    _write(arguments.output, model, predictions, proof, path, is_training, versions)
     return 0
 
 
-def report_on_training(path: str, model: FileModel, data: TrainingData) -> None:
+def report_on_training(path: str, model: FileModel, data: TrainingData, certify: bool) -> None:
     """The report of ``--report``: on rows that are in memory already, after their steps."""
+    from lasn.report import certified
     from lasn.report.measures import predict_rows
 
     predictions = predict_rows(model.estimator, data.X, data.y, data.path)
-    _write(path, model, predictions, data.path, True, {})
+    proof = certified(model.estimator, data.X, predictions.truth) if certify else None
+    _write(path, model, predictions, proof, data.path, True, {})
 
 
 def _read(arguments: argparse.Namespace, model: FileModel, feedback: Feedback):
@@ -106,6 +119,7 @@ def _write(
     output: str,
     model: FileModel,
     predictions: Any,
+    proof: Any,
     path: str,
     is_training: bool | None,
     versions: dict[str, str],
@@ -122,7 +136,7 @@ def _write(
         versions=versions,
         are_training_rows=is_training,
     )
-    write_chunks(output, [render(model.pipeline, predictions, subject).encode()])
+    write_chunks(output, [render(model.pipeline, predictions, subject, proof).encode()])
 
 
 def _training_facts(notes: DataNotes) -> list[tuple[str, Any]]:

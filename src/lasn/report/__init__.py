@@ -5,6 +5,7 @@ charts.py      charts as inline SVG
 page.py        the parts of a page: tables, figures, style
 measures.py    what the model makes of the rows, as numbers
 sections.py    from numbers to parts
+exactness.py   the same for certificates and refinement
 ============== ==========================================================
 """
 
@@ -19,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from lasn import diagnostics
+from lasn.certificate import Certificate
 from lasn.evaluation import ClassEvaluation, NumberEvaluation
-from lasn.report import sections
+from lasn.report import exactness, sections
 from lasn.report.measures import Predictions, predict_rows
 from lasn.report.page import document, paragraph, tiles
 
@@ -44,7 +46,9 @@ class Subject:
     are_training_rows: bool | None = None
 
 
-def write_report(model, X, y, path: str | os.PathLike, *, title: str | None = None) -> None:
+def write_report(
+    model, X, y, path: str | os.PathLike, *, title: str | None = None, certify: bool = False
+) -> None:
     """Write a report on a fitted model and labelled rows.
 
     Parameters
@@ -56,6 +60,8 @@ def write_report(model, X, y, path: str | os.PathLike, *, title: str | None = No
     path : str or path
         The file appears whole or not at all.
     title : str, optional
+    certify : bool, default=False
+        Add what :func:`lasn.certify` proves; the rows should be those of training.
 
     Examples
     --------
@@ -70,16 +76,28 @@ def write_report(model, X, y, path: str | os.PathLike, *, title: str | None = No
     """
     from lasn.atomic import write_atomically
 
-    write_atomically(path, [html_report(model, X, y, title=title).encode()])
+    write_atomically(path, [html_report(model, X, y, title=title, certify=certify).encode()])
 
 
-def html_report(model, X, y, *, title: str | None = None) -> str:
+def html_report(model, X, y, *, title: str | None = None, certify: bool = False) -> str:
     """The report of :func:`write_report` as text."""
-    name = type(diagnostics.last_step(model)).__name__
-    return render(model, predict_rows(model, X, y), Subject(title or f"{name} on {len(y)} rows"))
+    subject = Subject(title or f"{type(diagnostics.last_step(model)).__name__} on {len(y)} rows")
+    predictions = predict_rows(model, X, y)
+    return render(model, predictions, subject, certified(model, X, y) if certify else None)
 
 
-def render(model, predictions: Predictions, subject: Subject) -> str:
+def certified(model, X, y) -> Certificate:
+    """The certificate of a model, or of the last step of a pipeline."""
+    from lasn.certificate import certify
+
+    for _, step in getattr(model, "steps", [])[:-1]:
+        X = step.transform(X)
+    return certify(diagnostics.last_step(model), X, y, verbose=0)
+
+
+def render(
+    model, predictions: Predictions, subject: Subject, certificate: Certificate | None = None
+) -> str:
     """A report on predictions that are there already."""
     estimator = diagnostics.last_step(model)
     if hasattr(estimator, "classes_"):
@@ -96,6 +114,12 @@ def render(model, predictions: Predictions, subject: Subject) -> str:
         found.append(("time", "Time of each stage", sections.stages(seconds)))
     convergence = diagnostics.convergence(estimator)
     found.append(("convergence", "Convergence", sections.convergence(convergence)))
+    if getattr(estimator, "refine_curve_", []):
+        rounds = diagnostics.refine_curve(estimator)
+        found.append(("refine", "Refinement", exactness.refinement(rounds)))
+    if certificate is not None:
+        shown = exactness.certificate(certificate, subject.are_training_rows)
+        found.append(("certificate", "Certificate", shown))
     found += parts[:-1]
     if estimator.mapping_ is not None:
         spectrum = diagnostics.spectrum(estimator)

@@ -1,0 +1,164 @@
+"""Test accuracy of the tuned exact solver and of tuned SVC, on every set of up to 50 000 rows.
+
+Both search the same grid, C = 0.1, 1, 10, 100 and gamma = 1/4, 1, 4 times 1 / total variance, by
+three-fold cross-validation over at most 2000 training rows, and fit the best to all of them. SVC
+has the L1 loss and a free bias, ours the L2 loss and a regularised bias; SVC sets one class against
+one, ours one against the rest. Sets without official test rows are split five times, one row in
+five for the test, and the mean counts.
+
+Target: ours is no worse than SVC by more than 0.2 points. A difference of a few test rows can be
+chance, so the standard error of the paired difference is printed next to it. What
+``results/exact_accuracy.csv`` holds is not measured again.
+"""
+
+import sys
+from time import perf_counter
+
+import numpy as np
+
+import data
+from measure import (
+    isolated,
+    machine,
+    number,
+    parser,
+    read_csv,
+    record_table,
+    say,
+    timed,
+    write_csv,
+)
+
+CS = [0.1, 1.0, 10.0, 100.0]
+GAMMAS = [0.25, 1.0, 4.0]
+SPLITS = 5
+TUNING_ROWS = 2000
+MARGIN = 0.2
+# In the order of their size.
+SETS = [
+    "liver-disorders", "wine", "glass", "sonar", "heart", "ionosphere", "svmguide2", "vowel",
+    "breast-cancer", "australian", "diabetes", "vehicle", "fourclass", "german.numer", "svmguide3",
+    "a1a", "usps.t", "dna", "madelon", "a2a", "segment", "w1a", "satimage", "a4a", "covtype", "a5a",
+    "w4a", "mushrooms", "a6a", "letter", "news20", "a7a", "a8a", "w7a", "a9a", "w8a", "ijcnn1",
+]  # fmt: skip
+PEERS = ["lasn-exact", "svc"]
+
+
+def make(peer: str):
+    if peer == "lasn-exact":
+        from lasn import LASNClassifier
+
+        return LASNClassifier(solver="exact", random_state=0)
+    from sklearn.svm import SVC
+
+    return SVC(cache_size=1000)
+
+
+def contest(peer: str, name: str) -> dict:
+    """One competitor on all splits of one set."""
+    return {"splits": [_on_split(peer, name, split) for split in range(n_splits(name))]}
+
+
+def _on_split(peer: str, name: str, split: int) -> dict:
+    """Tune and fit one competitor on one split of one set."""
+    from sklearn.model_selection import GridSearchCV, StratifiedKFold
+
+    X, y, X_test, y_test = data.load(name, split=split)
+    X, X_test = data.as_rows(X), data.as_rows(X_test)
+    few = np.sort(np.random.default_rng(0).permutation(len(y))[:TUNING_ROWS])
+    gammas = [factor / data.total_variance(X) for factor in GAMMAS]
+    folds = StratifiedKFold(3, shuffle=True, random_state=0)
+    search = GridSearchCV(make(peer), {"C": CS, "gamma": gammas}, cv=folds, refit=False)
+    _, tuning_seconds = timed(search.fit, X[few], y[few])
+    model = make(peer).set_params(**search.best_params_)
+    _, fit_seconds = timed(model.fit, X, y)
+    right = model.predict(X_test) == y_test
+    return {
+        "data": name,
+        "peer": peer,
+        "split": split,
+        "accuracy": 100.0 * float(np.mean(right)),
+        "test_rows": len(y_test),
+        "rows": len(y),
+        "C": search.best_params_["C"],
+        "gamma_factor": GAMMAS[gammas.index(search.best_params_["gamma"])],
+        "tuning_seconds": tuning_seconds,
+        "fit_seconds": fit_seconds,
+    }
+
+
+def comparisons(records: list[dict]) -> list[dict]:
+    """One line a set on which both competitors are done."""
+    found = []
+    for name in SETS:
+        by_peer = {
+            peer: {int(r["split"]): r for r in records if (r["data"], r["peer"]) == (name, peer)}
+            for peer in PEERS
+        }
+        splits = sorted(set(by_peer[PEERS[0]]) & set(by_peer[PEERS[1]]))
+        if len(splits) < n_splits(name):
+            continue
+        ours, theirs = (
+            np.array([float(by_peer[peer][split]["accuracy"]) for split in splits])
+            for peer in PEERS
+        )
+        difference = ours - theirs
+        if len(splits) > 1:
+            error = difference.std(ddof=1) / np.sqrt(len(splits))
+        else:  # rows on which one of the two is right are at most those that either gets wrong
+            test_rows = int(by_peer[PEERS[0]][splits[0]]["test_rows"])
+            wrong = 2.0 - (ours[0] + theirs[0]) / 100.0
+            error = 100.0 * np.sqrt(wrong / test_rows)
+        found.append(
+            {
+                "data": name,
+                "rows": int(by_peer[PEERS[0]][splits[0]]["rows"]),
+                "ours": ours.mean(),
+                "svc": theirs.mean(),
+                "difference": difference.mean(),
+                "standard_error": float(error),
+            }
+        )
+    return found
+
+
+def n_splits(name: str) -> int:
+    return 1 if isinstance(data.SOURCES[name].test, str) else SPLITS
+
+
+def main() -> int:
+    command = parser(__doc__)
+    command.add_argument("--data", nargs="+", default=SETS, choices=SETS)
+    command.add_argument("--seconds", type=float, default=np.inf, help="start nothing after these")
+    command.add_argument(
+        "--limit", type=float, default=600.0, help="seconds for a competitor on a set"
+    )
+    options = command.parse_args()
+    print(machine())
+    began = perf_counter()
+    records = read_csv("exact_accuracy")
+    done = {(record["data"], record["peer"]) for record in records}
+    for name in options.data:
+        for peer in PEERS:
+            left = options.seconds - (perf_counter() - began)
+            if (name, peer) in done or left <= 0.0:
+                continue
+            limit = min(options.limit, left)
+            result = isolated("exact_accuracy:contest", limit, peer=peer, name=name)
+            say(f"{name} {peer}: {result['status']}")
+            records += result.get("splits", [])
+            write_csv("exact_accuracy", records)
+    found = comparisons(records)
+    columns = {"data": "data", "rows": "rows", "ours %": ("ours", number), "SVC %": ("svc", number)}
+    columns |= {"difference": ("difference", "{:+.2f}".format)}
+    columns |= {"standard error": ("standard_error", number)}
+    record_table("Tuned exact solver and tuned SVC", found, columns)
+    worse = [one["data"] for one in found if one["difference"] < -MARGIN]
+    missing = [name for name in SETS if name not in {one["data"] for one in found}]
+    print(f"\nworse by more than {MARGIN} points: {', '.join(worse) or 'none'}")
+    print(f"not measured yet: {', '.join(missing) or 'none'}")
+    return int(bool(worse))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,118 @@
+"""Newton's equations over active rows, (K^_II + diag(1 / v_I)) x = b_I, one system a problem.
+
+By a Cholesky factor where active rows are few, and by conjugate gradients otherwise, preconditioned
+with a Nystroem map: K~^_II + diag(1 / v) is inverted by Woodbury's identity. Rows are scaled by the
+roots of v, so that the gap sum v r^2 / 2 that residuals r leave is a norm::
+
+    (I + v^(1/2) K^ v^(1/2)) u = v^(1/2) b,        x = v^(1/2) u
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lasn.directions import conjugate_gradients
+from lasn.factors import factorize
+from lasn.gram import Gram
+from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
+
+# Up to this many active rows a Cholesky factor costs less than conjugate gradients would.
+_DIRECT = 3000
+_MAX_CG_STEPS = 500
+# Copying the tiles of active rows pays where those are less than this part of U.
+_WORTH_COPYING = 0.85
+# Landmarks of the preconditioner: one for so many active rows, within limits.
+_ROWS_PER_LANDMARK = 5
+_MAP_SIZES = (200, 1000)
+
+
+def map_size(n_rows: int, room: int) -> int:
+    """Landmarks of the preconditioner for so many rows, where there is room for so many."""
+    return min(_MAP_SIZES[1], n_rows // _ROWS_PER_LANDMARK + 1, max(room, 50))
+
+
+class RowEquations:
+    """The systems over the rows U of a ``Gram``, which may grow. Arrays have shape (m, c)."""
+
+    def __init__(self, gram: Gram, most_landmarks: int, rng):
+        self.gram, self.most_landmarks, self.rng = gram, most_landmarks, rng
+        self.features: MapFeatures | None = None
+
+    def square_by_nystroem(self, V: np.ndarray) -> np.ndarray | None:
+        """V^T K~^ V for each column, shape (c,); None while there is no map."""
+        if self.features is None:
+            return None
+        pulled = transposed_product(self.features.of(self.gram), V.astype(self.gram.dtype))
+        return np.sum(pulled * pulled, axis=0)
+
+    def solve(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
+        """(K^_II + diag(1 / v_I)) x = b_I for each column, x = 0 elsewhere; and the steps taken.
+
+        ``target`` is the gap that residuals may leave.
+        """
+        x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
+        root = np.sqrt(v)
+        few = np.count_nonzero(v, axis=0) <= _DIRECT
+        for c in np.flatnonzero(few):
+            rows = np.flatnonzero(v[:, c])
+            scale = root[rows, c]
+            A = self.gram.part(rows)
+            A += 1.0
+            A *= scale[:, None]
+            A *= scale
+            A[np.diag_indices_from(A)] += 1.0
+            x[rows, c] = scale * factorize(A).solve(scale * b[rows, c])
+        many = np.flatnonzero(~few)
+        if len(many) == 0:
+            return x, steps
+        union = v[:, many].any(axis=1)
+        gram = self.gram.only(union) if np.mean(union) < _WORTH_COPYING else self.gram
+        union = union if gram is not self.gram else np.ones_like(union)
+        part = np.ix_(union, many)
+        scale, inverse = root[part], self._nystroem_inverse(v[:, many], union)
+
+        def product(P, columns):
+            V = scale[:, columns] * P
+            return scale[:, columns] * (gram.product(V) + V.sum(axis=0)) + P
+
+        first = np.divide(guess[part], scale, out=np.zeros_like(scale), where=scale > 0.0)
+        R = scale * b[part] - product(first, np.arange(len(many)))
+        size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
+        forcing = np.sqrt(2.0 * target[many]) / size
+        change, steps[many] = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
+        x[part] = scale * (first + change)
+        return x, steps
+
+    def solve_by_nystroem(self, v, R) -> np.ndarray:
+        """(K~^ + diag(1 / v))^-1 r over the rows with v > 0."""
+        inverse = self._nystroem_inverse(v, np.ones(len(v), dtype=bool))
+        return np.sqrt(v) * inverse(np.sqrt(v) * R, np.arange(R.shape[1]))
+
+    def _nystroem_inverse(self, v: np.ndarray, rows: np.ndarray):
+        """(I + v^(1/2) K~^ v^(1/2))^-1 over some rows of U, for ``conjugate_gradients``.
+
+        With A = v^(1/2) [F, 1] it is I - A (I + A^T A)^-1 A^T. The landmarks of F are some of the
+        active rows, the heavy ones first.
+        """
+        dtype = self.gram.dtype
+        if self.features is None:
+            weight = v.sum(axis=1)
+            n_active = int(np.count_nonzero(weight))
+            size = int(np.clip(n_active / _ROWS_PER_LANDMARK, *_MAP_SIZES))
+            size = min(size, n_active, max(self.most_landmarks, _MAP_SIZES[0]))
+            chosen = self.rng.choice(len(v), size=size, replace=False, p=weight / weight.sum())
+            self.features = MapFeatures(
+                self.gram.kernel, self.gram.X[self.gram.rows[chosen]], dtype
+            )
+        F = self.features.of(self.gram)[rows]
+        scale = np.sqrt(v[rows]).astype(dtype)
+        factors = [factorize(shifted_square(F, one)) for one in scale.T]
+
+        def apply(R, columns):
+            some = scale[:, columns]
+            pulled = transposed_product(F, some * R.astype(dtype))
+            for index, column in enumerate(columns):
+                pulled[:, index] = factors[column].solve(pulled[:, index])
+            return R - some * product_with(F, pulled.astype(dtype))
+
+        return apply
