@@ -334,7 +334,7 @@ def test_every_parameter_is_a_flag_with_the_docstrings_text(capsys, command, cla
     for estimator in classes.values():
         docs = parameter_docs(estimator)
         assert set(docs) == set(estimator().get_params())
-        for name in set(docs) - {"warm_start", "verbose"}:
+        for name in set(docs) - {"warm_start", "verbose", "checkpoint", "resume"}:
             assert f"--{name.replace('_', '-')} " in help_text
     for _, text in parameter_docs(classes["classify"]).values():
         if "progress bar" not in text and "last fit" not in text:

@@ -101,9 +101,9 @@ def test_a_certificate_knows_the_gap_that_the_solver_reached(sparse_rows):
     """Coefficients are a better dual point than scores, which C magnifies the rounding of."""
     X, y = rows_of(600)
     X, y = np.vstack([X, X[:100]]), np.concatenate([y, y[:100]])
-    model = LASNClassifier(
-        C=1000.0, dtype="float32", solver="exact", tol=1e-4, random_state=0
-    ).fit(X, y)
+    model = LASNClassifier(C=1000.0, dtype="float32", solver="exact", tol=1e-4, random_state=0).fit(
+        X, y
+    )
     certificate = certify(model, X, y)
     assert certificate.relative_exact_gap <= 1.5 * model.history_[-1]["relative_gap"]
     X, y = sparse_rows

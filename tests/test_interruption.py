@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from shell import MIXED_HEADER, command, environment, mixed_rows, write_csv
 
 import lasn as package
+from lasn import LASNClassifier, LASNRegressor, load
 from lasn.callbacks import observing
 from lasn.cli import main
 
@@ -153,3 +154,51 @@ def test_kill_at_any_time_leaves_the_old_file_or_the_new_one(tmp_path):
         assert process.returncode == -signal.SIGKILL
         assert package.load(part)[-1].n_iter_ >= 1
         old = part.stat().st_mtime_ns
+
+
+class Crash(Exception):
+    """What ends a fit in the middle."""
+
+
+class DiesAfter:
+    """An observer that ends the fit after some iterations, as a crash would."""
+
+    def __init__(self, n_iterations):
+        self.n_iterations = n_iterations
+
+    def stage(self, name):
+        pass
+
+    def iteration(self, number, record, model):
+        if number > self.n_iterations:
+            raise Crash
+
+
+def test_a_fit_goes_on_from_its_checkpoint(three_classes, tmp_path):
+    X, y = three_classes
+    settings = {"n_landmarks": 30, "tol": 1e-8, "random_state": 0, "solver": "newton-cg"}
+    whole = LASNClassifier(**settings).fit(X, y)
+    settings |= {"checkpoint": tmp_path / "fit.part", "resume": True}
+    with observing(DiesAfter(2)), pytest.raises(Crash):
+        LASNClassifier(**settings).fit(X, y)
+    left = load(tmp_path / "fit.part")
+    assert left.n_iter_ == 2
+    assert left.predict(X).shape == y.shape
+    model = LASNClassifier(**settings).fit(X, y)
+    np.testing.assert_array_equal(model.landmarks_, whole.landmarks_)
+    np.testing.assert_allclose(model.coef_, whole.coef_, atol=1e-5)
+    assert model.n_iter_ < whole.n_iter_
+    np.testing.assert_allclose(load(tmp_path / "fit.part").coef_, model.coef_)
+
+
+def test_a_checkpoint_of_another_fit_is_refused(three_classes, regression, tmp_path):
+    X, y = three_classes
+    path = tmp_path / "fit.part"
+    LASNClassifier(20, random_state=0, checkpoint=path).fit(X, y)
+    again = {"random_state": 0, "checkpoint": path, "resume": True}
+    with pytest.raises(ValueError, match="n_landmarks=20, and this fit has n_landmarks=25"):
+        LASNClassifier(25, **again).fit(X, y)
+    with pytest.raises(ValueError, match=r"64 features and 3 problems; these rows have 10 and 3"):
+        LASNClassifier(20, **again).fit(X[:, :10], y)
+    with pytest.raises(ValueError, match="holds a LASNClassifier; this is a LASNRegressor"):
+        LASNRegressor(20, **again).fit(*regression)

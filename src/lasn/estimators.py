@@ -106,6 +106,12 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         problem most, in rounds, until there are so many (a whole number) or until the relative
         gap to the exact optimum is proved to be so small (a number between 0 and 1). Each round
         costs all pairs of active rows, as :func:`lasn.certify` does. See ``refine_curve_``.
+    checkpoint : str, path or None, default=None
+        A model file to write after each Newton iteration, whole or not at all, for when this
+        process ends before the fit does.
+    resume : bool, default=False
+        Go on from ``checkpoint``, if that file exists: its landmarks and coefficients are where
+        the fit starts, so it ends at the same minimum.
 
     Attributes
     ----------
@@ -175,6 +181,8 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         verbose=0,
         eigenvalue_cutoff="auto",
         refine=None,
+        checkpoint=None,
+        resume=False,
     ):
         self.n_landmarks = n_landmarks
         self.C = C
@@ -196,6 +204,8 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         self.verbose = verbose
         self.eigenvalue_cutoff = eigenvalue_cutoff
         self.refine = refine
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):
@@ -434,6 +444,8 @@ class LASNRegressor(RegressorMixin, KernelMachine):
     verbose : int, default=0
     eigenvalue_cutoff : "auto" or float, default="auto"
     refine : int, float or None, default=None
+    checkpoint : str, path or None, default=None
+    resume : bool, default=False
 
     Attributes
     ----------
@@ -477,6 +489,8 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         verbose=0,
         eigenvalue_cutoff="auto",
         refine=None,
+        checkpoint=None,
+        resume=False,
     ):
         self.n_landmarks = n_landmarks
         self.C = C
@@ -497,6 +511,8 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         self.verbose = verbose
         self.eigenvalue_cutoff = eigenvalue_cutoff
         self.refine = refine
+        self.checkpoint = checkpoint
+        self.resume = resume
 
     @with_callbacks
     def fit(self, X, y=None, sample_weight=None):

@@ -28,6 +28,7 @@ from lasn.callbacks import (
     IterationCallbacks,
     current_observer,
 )
+from lasn.checkpoints import read_checkpoint, write_checkpoint
 from lasn.chunked_problem import ChunkedProblem
 from lasn.devices import (
     as_numpy,
@@ -63,6 +64,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _fit(self, problem: Problem | ChunkedProblem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
         previous = self._warm_start_model(problem.n_features, problem.n_problems)
+        if self.resume and self.checkpoint is not None:
+            previous = read_checkpoint(self, problem) or previous
         device = resolve_device(self.device)
         if device is not None and self.solver == "exact":
             raise ValueError(
@@ -103,6 +106,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             bar.iteration(len(history), record)
             if observer is not None:
                 observer.iteration(len(history), record, lambda: as_of_now(model))
+            if self.checkpoint is not None:
+                write_checkpoint(as_of_now(model), self.checkpoint)
             return callbacks.iteration(lambda: self._attributes(model, single))
 
         def as_of_now(model):

@@ -7,6 +7,7 @@ accepted.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
@@ -79,6 +80,11 @@ def _flag(name, value):
         _reject(name, value, "True or False", TypeError)
 
 
+def _path(name, value):
+    if value is not None and not isinstance(value, (str, os.PathLike)):
+        _reject(name, value, "None or the path of a file", TypeError)
+
+
 def _memory(name, value):
     parse_memory_limit(value)
 
@@ -140,6 +146,8 @@ _RULES: dict[str, Rule] = {
     "class_weight": _class_weight,
     "eigenvalue_cutoff": _either(("auto",), _NOT_NEGATIVE, "a finite number, zero or more"),
     "refine": _refine,
+    "checkpoint": _path,
+    "resume": _flag,
     "tol": _POSITIVE,
     "max_iter": _COUNT,
     "solver": _either(("auto", "newton", "newton-cg", "exact")),

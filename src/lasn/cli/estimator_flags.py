@@ -16,8 +16,8 @@ from lasn.cli.errors import UsageError
 
 # Standing for what a person did not type: the estimator's own default holds.
 _NOT_GIVEN = object()
-# What the command line does in other ways: --resume, and --log.
-_LEFT_OUT = {"warm_start", "verbose"}
+# What the command line does in other ways: --resume, --checkpoint, and --log.
+_LEFT_OUT = {"warm_start", "verbose", "checkpoint", "resume"}
 # A line that names parameters: one with its kind, or several that another class explains.
 _DOC = re.compile(r"^(\w+(?:, \w+)*) :(?: (.+))?$")
 _ELSEWHERE = re.compile(r"As for :class:`(\w+)`")
@@ -73,7 +73,7 @@ def _how_it_is_typed(name: str, kind: str) -> dict[str, Any]:
 
 def given_parameters(arguments: argparse.Namespace, classes: dict[str, type]) -> dict[str, Any]:
     """The parameters that were typed."""
-    names = {name for one in classes.values() for name in _parameters(one)}
+    names = {name for one in classes.values() for name in _parameters(one)} - _LEFT_OUT
     given = {name: getattr(arguments, name, _NOT_GIVEN) for name in sorted(names)}
     return {name: value for name, value in given.items() if value is not _NOT_GIVEN}
 
