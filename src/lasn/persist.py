@@ -112,6 +112,19 @@ def load(path: str | os.PathLike):
         If the file is not a model file, is damaged, or is of a later format.
     OSError
         If there is no such file or it cannot be opened.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import lasn
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = lasn.LASNClassifier(n_landmarks=20, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lasn.save(model, os.path.join(folder, "iris.lasn"))
+    ...     copy = lasn.load(os.path.join(folder, "iris.lasn"))
+    >>> copy.n_landmarks_
+    20
     """
     with open(path, "rb") as stream:
         return read_model(stream, os.fspath(path))
