@@ -11,12 +11,12 @@ from html import escape
 import published
 
 WIDTH, HEIGHT = 330, 270
-_LEFT, _RIGHT, _TOP, _BOTTOM = 48, 12, 34, 42
+_LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 34, 42
 _SECONDS = (0.1, 200.0)
 
 # Group of competitors: name in the legend, CSS class, shape.
 _GROUPS = {
-    "lasn": ("LASN, more landmarks to the right", "ours", "circle"),
+    "lasn": ("LASN, several k", "ours", "circle"),
     "svc": ("scikit-learn SVC", "svc", "square"),
     "sklearnex-svc-float32": ("Intel's SVC, float32", "intel", "square"),
     "nystroem-linearsvc-primal": ("Nystroem + LinearSVC", "linear", "triangle"),
@@ -106,6 +106,8 @@ def _panel(name: str) -> str:
         return HEIGHT - _BOTTOM - share * (HEIGHT - _BOTTOM - _TOP)
 
     parts = [f'<text class="title" x="{_LEFT}" y="18">{name}, {published.rows_of(name)}</text>']
+    corner = f'x="{WIDTH - _RIGHT}" y="18" text-anchor="end"'
+    parts.append(f"<text {corner}>test accuracy ↑</text>")
     for tick in ticks:
         y = up(tick)
         parts.append(
@@ -136,10 +138,10 @@ def _panel(name: str) -> str:
 
 
 def _points(name: str, peer: str) -> list[tuple[float, float, str]]:
-    """(seconds, accuracy, k), by k; time-outs are not points."""
+    """(seconds, accuracy, k), by seconds; time-outs are not points."""
     rows = [row for row in published.records(f"compare-{name}") if row["peer"] == peer]
     rows = [row for row in rows if row["status"] == "ok"]
-    rows.sort(key=lambda row: int(row["k"] or 0))
+    rows.sort(key=lambda row: float(row["fit_seconds"]))
     return [(float(row["fit_seconds"]), float(row["accuracy"]), row["k"]) for row in rows]
 
 
@@ -168,7 +170,7 @@ def _mark(shape: str, x: float, y: float, kind: str, label: str = "") -> str:
 
 def _legend(width: int, y: int) -> str:
     """Entries in one line, as wide as their texts."""
-    widths = [28 + 6.3 * len(text) for text, _, _ in _GROUPS.values()]
+    widths = [32 + 6.8 * len(text) for text, _, _ in _GROUPS.values()]
     x = (width - sum(widths)) / 2
     parts = []
     for (text, kind, shape), wide in zip(_GROUPS.values(), widths, strict=True):

@@ -34,7 +34,7 @@ highlight_language = "text"
 # An example that warns would teach readers to ignore warnings.
 warnings.simplefilter("default")
 
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
+myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 3
 myst_substitutions = facts()
 
@@ -51,6 +51,7 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
     "plot_gallery": "True",
     "reset_modules": (apply_style,),
+    "capture_repr": (),
     "image_srcset": ["2x"],
     "show_memory": False,
     "show_signature": False,
