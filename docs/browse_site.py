@@ -43,7 +43,7 @@ def look(site: Path, folder: Path, browser_path: str | None, only: str) -> list[
     Thread(target=server.serve_forever, daemon=True).start()
     host = f"127.0.0.1:{server.server_port}"
     names = sorted(str(path.relative_to(site)) for path in site.rglob("*.html"))
-    names = [name for name in names if only in name]
+    names = [name for name in names if only in name and not name.startswith("_static")]
     wrong: list[str] = []
     try:
         with sync_playwright() as playwright:

@@ -47,7 +47,8 @@ def _says_something(text: str) -> bool:
 
 def check(site: Path) -> list[str]:
     """What is wrong, one line each."""
-    pages = {path.resolve(): Page(path) for path in sorted(site.rglob("*.html"))}
+    found = [path for path in sorted(site.rglob("*.html")) if "_static" not in path.parts]
+    pages = {path.resolve(): Page(path) for path in found}
     if not pages:
         return [f"{site} has no pages: make docs"]
     wrong = []

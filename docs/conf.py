@@ -1,14 +1,12 @@
 """How Sphinx builds the site: ``make docs``. Nothing is fetched, neither now nor by a reader."""
 
 import sys
-import warnings
 from pathlib import Path
 
 DOCS = Path(__file__).resolve().parent
 sys.path[:0] = [str(DOCS / "extensions"), str(DOCS.parent / "benchmarks")]
 
 import lasn  # noqa: E402
-from gallery_style import apply_style  # noqa: E402
 from published import facts  # noqa: E402
 
 project = "LASN"
@@ -18,6 +16,7 @@ version = release = lasn.__version__
 
 extensions = [
     "benchmark_results",
+    "gallery_texts",
     "mathml",
     "myst_parser",
     "numpydoc",
@@ -31,8 +30,6 @@ exclude_patterns = ["build", "extensions", "_templates"]
 templates_path = ["_templates"]
 nitpicky = True
 highlight_language = "text"
-# An example that warns would teach readers to ignore warnings.
-warnings.simplefilter("default")
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath", "substitution"]
 myst_heading_anchors = 3
@@ -50,7 +47,7 @@ sphinx_gallery_conf = {
     "within_subsection_order": "FileNameSortKey",
     "abort_on_example_error": True,
     "plot_gallery": "True",
-    "reset_modules": (apply_style,),
+    "reset_modules": ("gallery_style.apply_style",),
     "capture_repr": (),
     "image_srcset": ["2x"],
     "show_memory": False,
@@ -69,6 +66,7 @@ html_css_files = ["site.css"]
 html_favicon = "_static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
+html_domain_indices = False
 html_theme_options = {
     "logo": {"text": "LASN"},
     "navbar_align": "left",

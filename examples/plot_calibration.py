@@ -19,8 +19,8 @@ from sklearn.model_selection import train_test_split
 from lasn import LASNClassifier, LASNClassifierCV
 
 X, y = make_classification(
-    n_samples=12_000, n_features=12, n_informative=6, n_clusters_per_class=3, class_sep=0.7,
-    flip_y=0.15, random_state=5,
+    n_samples=12_000, n_features=12, n_informative=5, n_clusters_per_class=3, class_sep=0.35,
+    flip_y=0.0, random_state=5,
 )  # fmt: skip
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
@@ -46,7 +46,10 @@ for place, (name, p) in enumerate(probabilities.items()):
     right.hist(
         p, bins=np.linspace(0, 1, 26), histtype="step", linewidth=2, color=colour, label=name
     )
-left.set(xlabel="probability that was predicted", ylabel="share of rows that were of the class")
-left.legend(title="Brier score, less is better", fontsize=8.5, title_fontsize=8.5)
+left.set(
+    xlabel="probability that was predicted", ylabel="share of rows of the class", ylim=(-0.03, 1.4)
+)
+left.set_yticks(np.linspace(0, 1, 6))
+left.legend(title="Brier score, less is better", fontsize=8, title_fontsize=8, loc="upper left")
 right.set(xlabel="probability that was predicted", ylabel="test rows")
 plt.show()

@@ -3,9 +3,9 @@ Decision boundaries as landmarks are added
 ==========================================
 
 A kernel SVM is a sum of bumps. LASN lets you say how many: one at each landmark. With four of them
-the boundary is a rough sketch, with sixteen it has the right shape, and from there on more
-landmarks only polish it. scikit-learn's ``SVC``, whose number of support vectors is not yours to
-choose, draws the same line.
+the boundary is a guess, with forty it has the right shape, and from there on more landmarks only
+polish it. scikit-learn's ``SVC``, whose number of support vectors is not yours to choose, draws the
+same line.
 """
 
 import matplotlib.pyplot as plt

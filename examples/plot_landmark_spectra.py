@@ -4,8 +4,8 @@ Spectra: how many landmarks does a kernel need?
 
 The eigenvalues of the kernel among the landmarks say how much each further direction adds. A wide
 kernel (small gamma) has few directions that matter, and a few landmarks say all there is to say. A
-narrow one sees every row for itself and needs many. Directions below the cut are rounding, and are
-dropped.
+narrow one sees every row for itself and needs many. Directions below
+the cut (dashed) are rounding or landmarks that coincide, and are dropped.
 """
 
 import matplotlib.pyplot as plt

@@ -47,8 +47,8 @@ left.annotate(
     textcoords="offset points", ha="right", fontsize=9,
 )  # fmt: skip
 left.set(xlabel="Newton iteration", ylabel="gradient norm, relative to that at zero")
-right.set(xlabel="Newton iteration", ylabel="active rows, %", ylim=(0, None))
+right.set(xlabel="Newton iteration", ylabel="active rows, %", ylim=(0, 105))
 for ax in (left, right):
     ax.xaxis.get_major_locator().set_params(integer=True)
-right.legend()
+right.legend(loc="lower left")
 plt.show()

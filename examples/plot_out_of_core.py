@@ -20,9 +20,9 @@ from lasn import LASNClassifier
 from lasn.memory import resident_memory
 
 # %%
-# Write 60 000 rows to a file and open it without reading it.
+# Write 40 000 rows to a file and open it without reading it.
 X, y = make_classification(
-    n_samples=60_000, n_features=20, n_informative=10, n_clusters_per_class=8, random_state=0
+    n_samples=40_000, n_features=20, n_informative=10, n_clusters_per_class=8, random_state=0
 )
 folder = tempfile.TemporaryDirectory()
 np.save(Path(folder.name) / "rows.npy", X.astype(np.float32))
@@ -57,12 +57,8 @@ left.set(xlabel="room for the fit, MB", ylabel="MB", ylim=(0, None))
 left.legend(fontsize=9)
 right.plot(rooms, seconds, marker="o", color="C2")
 right.set(xlabel="room for the fit, MB", ylabel="seconds of the fit", ylim=(0, None))
-for room, second, score in zip(rooms, seconds, scores, strict=True):
-    right.annotate(
-        f"{score:.2f} %", (room, second), xytext=(0, 8), textcoords="offset points", fontsize=8,
-        ha="center",
-    )  # fmt: skip
-right.set_title("labels: accuracy of each fit", fontsize=9)
+accuracy = f"{min(scores):.2f} to {max(scores):.2f} %"
+right.set_title(f"accuracy of all fits: {accuracy}", fontsize=10)
 plt.show()
 
 # %%

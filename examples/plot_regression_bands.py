@@ -19,7 +19,9 @@ rng = np.random.default_rng(0)
 def observe(n_rows):
     x = rng.uniform(0, 10, n_rows)
     truth = np.sin(x) + 0.25 * x + 0.6 * np.sin(3.0 * x) * (x > 5)
-    return x[:, None], truth + rng.normal(size=n_rows) * (0.08 + 0.07 * x * (x < 6))
+    return x[:, None], truth + rng.normal(size=n_rows) * (
+        0.08 + 0.4 * np.exp(-0.5 * (x - 4.5) ** 2)
+    )
 
 
 # %%
@@ -29,7 +31,7 @@ X_error, y_error = observe(3000)
 X_width, y_width = observe(3000)
 curve = LASNRegressor(60, C=10.0, gamma=0.8, epsilon=0.05, random_state=0).fit(X_curve, y_curve)
 errors = np.abs(y_error - curve.predict(X_error))
-size = LASNRegressor(30, C=1.0, gamma=0.3, epsilon=0.0, random_state=0).fit(X_error, errors)
+size = LASNRegressor(60, C=10.0, gamma=0.8, epsilon=0.0, random_state=0).fit(X_error, errors)
 
 
 def error_size(X):

@@ -28,19 +28,21 @@ C, gamma = np.array(results["param_C"], float), np.array(results["param_gamma"],
 first = np.array(results["param_n_landmarks"]) == results["param_n_landmarks"].min()
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 4.4))
 figure.suptitle("The search on handwritten digits")
-points = left.scatter(
-    gamma[first], C[first], c=100 * results["mean_test_score"][first], s=900, marker="s",
-    edgecolors="none",
+gammas, Cs = np.unique(gamma[first]), np.unique(C[first])
+grid = np.full((len(Cs), len(gammas)), np.nan)
+rows, columns = np.searchsorted(Cs, C[first]), np.searchsorted(gammas, gamma[first])
+grid[rows, columns] = 100 * results["mean_test_score"][first]
+left.imshow(grid, origin="lower", aspect="auto", cmap="Blues", vmin=np.nanmin(grid) - 1)
+for row, column in zip(rows, columns, strict=True):
+    value = grid[row, column]
+    colour = "white" if value > np.nanmean(grid) else "black"
+    left.text(column, row, f"{value:.1f}", ha="center", va="center", color=colour)
+left.set(
+    xticks=range(len(gammas)), xticklabels=[f"{value:.3g}" for value in gammas], xlabel="gamma",
+    yticks=range(len(Cs)), yticklabels=[f"{value:g}" for value in Cs], ylabel="C",
 )  # fmt: skip
-for x, c, score in zip(gamma[first], C[first], results["mean_test_score"][first], strict=True):
-    left.annotate(
-        f"{100 * score:.1f}", (x, c), ha="center", va="center", color="white", fontsize=8,
-        bbox={"boxstyle": "round,pad=0.15", "facecolor": "black", "alpha": 0.35, "linewidth": 0},
-    )  # fmt: skip
-left.set(xscale="log", yscale="log", xlabel="gamma", ylabel="C")
-left.margins(0.2)
-left.minorticks_off()
-left.set_title("held-out accuracy, %", fontsize=10)
+left.grid(False)
+left.set_title(f"held-out accuracy, %, {results['param_n_landmarks'].min()} landmarks")
 LandmarkCurveDisplay.from_estimator(model, ax=right)
 right.set(ylabel="held-out accuracy", xticks=[one["n_landmarks"] for one in model.landmark_curve_])
 right.set_xticklabels([one["n_landmarks"] for one in model.landmark_curve_])

@@ -1,6 +1,6 @@
 """Model files: ``save``, ``load`` and ``describe``. No code is in them and none runs on loading.
 
-A model file is a safetensors file (:mod:`lasn.safetensors`) with four texts beside its arrays::
+A model file is a safetensors file (``lasn.safetensors``) with four texts beside its arrays::
 
     format    "lasn"
     version   of the format, a whole number; a file of a later one is refused
@@ -67,8 +67,8 @@ def save(model, path: str | os.PathLike, *, metadata: Mapping[str, Any] | None =
         saved.
     path : str or path
     metadata : mapping, optional
-        Anything that JSON can hold, for :func:`describe` to return; usually the data's
-        :func:`fingerprint` and metrics.
+        Anything that JSON can hold, for :func:`lasn.persist.describe` to return; usually the data's
+        :func:`lasn.persist.fingerprint` and metrics.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def save(model, path: str | os.PathLike, *, metadata: Mapping[str, Any] | None =
 
 
 def load(path: str | os.PathLike):
-    """Read a model that :func:`save` wrote.
+    """Read a model that :func:`lasn.save` wrote.
 
     Parameters
     ----------
@@ -143,8 +143,8 @@ def describe(path: str | os.PathLike) -> dict[str, Any]:
         ``format_version``; ``versions`` of the packages that wrote it; ``summary``: estimator,
         steps, parameters and, as far as the model has them, classes, n_features, feature_names,
         n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient, seconds;
-        ``metadata`` as given to :func:`save`; ``arrays``: dtype and shape by name; ``bytes``, the
-        file's size.
+        ``metadata`` as given to :func:`lasn.save`; ``arrays``: dtype and shape by name;
+        ``bytes``, the file's size.
     """
     with open(path, "rb") as stream, _errors_name(os.fspath(path)):
         header = read_header(stream)

@@ -74,7 +74,7 @@ def write_report(model, X, y, path: str | os.PathLike, *, title: str | None = No
 
 
 def html_report(model, X, y, *, title: str | None = None) -> str:
-    """The report of :func:`write_report` as text."""
+    """The report of :func:`lasn.report.write_report` as text."""
     name = type(diagnostics.last_step(model)).__name__
     return render(model, predict_rows(model, X, y), Subject(title or f"{name} on {len(y)} rows"))
 
