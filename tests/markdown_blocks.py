@@ -17,6 +17,8 @@ DIRECTIVE = re.compile(r"\{[\w-]+\}")
 _FENCE = re.compile(
     r"^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<body>.*?)^(?P=fence)\s*$", re.M | re.S
 )
+# A command, which goes on in the next line after a backslash, and what it prints.
+_COMMAND = re.compile(r"((?:[^\n]*\\\n)*[^\n]*)\n?(.*)", re.S)
 _CHECKER = doctest.OutputChecker()
 _LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -79,7 +81,7 @@ def run_shell(commands: str, folder: Path) -> str:
 def run_console(block: CodeBlock, page: Path, folder: Path) -> None:
     """Run the lines after ``$``, and compare what follows them; ``...`` stands for any output."""
     for part in re.split(r"^\$ ", block.body, flags=re.M)[1:]:
-        command, _, wanted = part.partition("\n")
+        command, wanted = _COMMAND.match(part).groups()
         printed = run_shell(command, folder)
         if wanted.strip():
             where = f"{page.name}:{block.line}: {command}\n{printed}"

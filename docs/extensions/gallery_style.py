@@ -25,7 +25,7 @@ _STYLE = {
     "figure.facecolor": "white",
     "figure.figsize": (8.0, 4.2),
     "figure.titlesize": "large",
-    "figure.titleweight": "semibold",
+    "figure.titleweight": "bold",
     "font.size": 11.0,
     "grid.color": _FAINT,
     "grid.linewidth": 0.7,
