@@ -23,8 +23,8 @@ X, y = make_classification(
 X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=0)
 
 # %%
-# Seventeen values of C, from the smallest up. The tolerance is relative to the gradient at zero, from
-# which a warm start is far away: a path wants a smaller one.
+# Seventeen values of C, from the smallest up. The tolerance is relative to the gradient at zero,
+# from which a warm start is far away: a path wants a smaller one.
 Cs = np.logspace(-3, 5, 17)
 path = []
 model = LASNClassifier(300, warm_start=True, tol=1e-6, random_state=0)
