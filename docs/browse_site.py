@@ -35,8 +35,10 @@ class _Quiet(SimpleHTTPRequestHandler):
         pass
 
 
-def look(site: Path, folder: Path, browser_path: str | None, only: str) -> list[str]:
-    """Open every page four times; what is wrong, one line each."""
+def look(
+    site: Path, folder: Path, browser_path: str | None, only: str, widths: list[int]
+) -> list[str]:
+    """Open every page at each width, light and dark; what is wrong, one line each."""
     from playwright.sync_api import sync_playwright
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site)))
@@ -50,7 +52,7 @@ def look(site: Path, folder: Path, browser_path: str | None, only: str) -> list[
             browser = playwright.chromium.launch(
                 executable_path=browser_path, args=_FLAGS.split(), headless=True
             )
-            for width in WIDTHS:
+            for width in widths:
                 for theme in THEMES:
                     size = {"width": width, "height": 900}
                     context = browser.new_context(viewport=size, color_scheme=theme)
@@ -101,8 +103,9 @@ def main() -> int:
     command.add_argument("screenshots", type=Path)
     command.add_argument("--browser", help="the browser's program; default: playwright's own")
     command.add_argument("--only", default="", help="pages whose path contains this")
+    command.add_argument("--width", nargs="+", type=int, default=WIDTHS, help="of the window")
     options = command.parse_args()
-    wrong = look(options.site, options.screenshots, options.browser, options.only)
+    wrong = look(options.site, options.screenshots, options.browser, options.only, options.width)
     print("\n".join(wrong) if wrong else "no overflow, no errors, no request to another host")
     return 1 if wrong else 0
 

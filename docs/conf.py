@@ -29,6 +29,7 @@ extensions = [
 exclude_patterns = ["build", "extensions", "_templates"]
 templates_path = ["_templates"]
 nitpicky = True
+toc_object_entries_show_parents = "hide"
 highlight_language = "text"
 
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist", "dollarmath", "substitution"]

@@ -2,7 +2,7 @@
 
 ============================ =============================================================
 ``{measured} first-page``    the table of the first page
-``{measured} competitors``   one table and panel a data set that was compared
+``{measured} competitors``   one table a data set that was compared
 ``{measured} gpu``           fits on a GPU
 ``{measured} NAME``          ``benchmarks/results/NAME.csv`` with readable headings
 ``{measured-panels}``        the panels of the first page, seconds against accuracy
@@ -39,10 +39,6 @@ class Measured(SphinxDirective):
     def _compared(self, data: str) -> list[nodes.Node]:
         section = nodes.section(ids=[f"on-{data}"], names=[f"on {data}"])
         section += nodes.title("", f"{data}, {published.rows_of(data)}")
-        if data in published.FIRST_PAGE:
-            section += nodes.raw(
-                "", f'<div class="panels one">{picture.panel(data)}</div>', format="html"
-            )
         section += self._table(published.competitors(data))
         return [section]
 
