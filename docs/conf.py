@@ -64,6 +64,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "LASN"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_favicon = "_static/favicon.svg"
 html_show_sourcelink = False
 html_copy_source = False
