@@ -135,7 +135,7 @@ def prediction_selection(model: FileModel, table: Table, target: str | None) -> 
                 table.path,
                 f"there is no column {lost[0]!r}, which the model needs.",
                 _other_delimiter(names)
-                or "Give the file the columns that the model was trained on (lasn info lists them).",
+                or "Give the file the model's columns, as lasn info lists them.",
             )
         names = list(notes.features or [])
     elif len(names) != model.n_features:
