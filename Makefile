@@ -3,12 +3,13 @@
 #             TORCH=2.13.0 installs that torch, without which the tests of devices are skipped
 # make paper  the paper's experiments on the data that is here, and a page with its numbers beside ours;
 #             QUICK=1 for a smoke test within three minutes
+# make docs   the documentation in docs/build/html, examples run, warnings are errors, links checked
 # make clean  remove what the other commands made
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
 
-.PHONY: demo paper test check-format lint types pytest wheel clean
+.PHONY: demo paper docs test check-format lint types pytest wheel clean
 
 demo: $(VENV)/installed
 	$(BIN)/python -m lasn.demo
@@ -17,6 +18,11 @@ demo: $(VENV)/installed
 paper: $(VENV)/installed-plot
 	cd benchmarks && OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} \
 		$(abspath $(BIN))/python -m paper $(if $(QUICK),--quick)
+
+# Nothing is fetched, neither by the build nor by the pages.
+docs: $(VENV)/installed-docs
+	$(BIN)/python -m sphinx -W --keep-going --nitpicky -q -d docs/build/doctrees docs docs/build/html
+	$(BIN)/python docs/check_site.py docs/build/html
 
 test: check-format lint types pytest
 
@@ -46,9 +52,14 @@ $(VENV)/installed-test: $(VENV)/installed
 		$(if $(TORCH),torch==$(TORCH))
 	touch $@
 
+$(VENV)/installed-docs: $(VENV)/installed
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[docs]"
+	touch $@
+
 $(VENV)/installed-plot: $(VENV)/installed
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[plot]"
 	touch $@
 
 clean:
+	rm -rf docs/build docs/api docs/gallery
 	rm -rf $(VENV) .ci-venv dist build .hypothesis .mypy_cache .pytest_cache .ruff_cache

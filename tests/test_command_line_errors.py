@@ -50,6 +50,13 @@ CASES = {
         "t.csv", row("1,oops,3,red,yes\n"), TRAIN, 1,
         ["t.csv, line 4, column 'b'", "'oops' is not a finite number", "--categorical"],
     ),
+    "semicolons": (
+        "s.csv", row("").replace(",", ";"), TRAIN, 1,
+        ["s.csv", "no column 'label'", "only column is 'a;b;c;colour;label'", "--delimiter ';'"],
+    ),
+    "tabs to predict": (
+        "s.csv", row("").replace(",", "\t"), PREDICT, 1, ["no column 'a'", "--delimiter 'tab'"],
+    ),
     "infinity": ("t.csv", row("1,inf,3,red,yes\n"), TRAIN, 1, ["line 4, column 'b'", "'inf'"]),
     "missing value": (
         "m.csv", row("1,,3,red,yes\n"), TRAIN, 1, ["line 4, column 'b'", "missing", "--impute"]
@@ -188,6 +195,11 @@ def test_wrong_input(case, tmp_path, made, monkeypatch, capfd):
     assert sorted(os.listdir()) == before
     if content is not None:
         assert Path(name).read_bytes() == content
+
+
+def test_no_command_at_all_lists_the_commands(capsys):
+    assert main([]) == 2
+    assert "predict the rows of a file" in capsys.readouterr().err
 
 
 def test_a_mistyped_flag_is_bad_usage(capsys):

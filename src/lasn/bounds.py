@@ -29,7 +29,7 @@ _CONFIDENCE = 0.95
 
 @dataclass(frozen=True)
 class KernelError:
-    """|K - K~| of a Nystroem map; intervals hold with the stated confidence, 1 where exact.
+    """``|K - K~|`` of a Nystroem map; intervals hold with the stated confidence, 1 where exact.
 
     The confidence is that of Student's interval over the drawn rows, so it is approximate; the
     lower end for the spectral norm holds always.
@@ -86,7 +86,7 @@ def kernel_error(kernel: Kernel, X, landmarks, mapping: np.ndarray, rng) -> Kern
 
 @dataclass(frozen=True)
 class Theorem2:
-    """Theorem 2: |w - w~| for the best map of rank k and the model's, and what bounds it.
+    """Theorem 2: ``|w - w~|`` for the best map of rank k and the model's, and what bounds it.
 
     ``printed`` is the paper's bound; ``repaired`` the one that its proof supports for every C (see
     docs/paper_map.md).

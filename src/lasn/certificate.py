@@ -33,7 +33,7 @@ from lasn.threads import serial_products
 
 @dataclass(frozen=True)
 class Certificate(Mapping):
-    """What :func:`certify` proves; a mapping from the names below to their values.
+    """What :func:`lasn.certify` proves; a mapping from the names below to their values.
 
     For several classes or targets the bounds are sums over them, and ``problems`` has the parts.
 
@@ -51,9 +51,9 @@ class Certificate(Mapping):
     relative_gap, relative_exact_gap : float
         The gaps over ``upper_bound``.
     function_distance : float
-        Bounds |f - f*| in the kernel's space (bias included), f* the exact machine.
+        Bounds ``|f - f*|`` in the kernel's space (bias included), ``f*`` the exact machine.
     score_distance : float
-        Bounds |f(x) - f*(x)| over the given rows and all classes.
+        Bounds ``|f(x) - f*(x)|`` over the given rows and all classes.
     guaranteed_share : float or None
         Part of the given rows whose predicted label is proved to be the exact machine's; None for
         regression.
@@ -69,7 +69,7 @@ class Certificate(Mapping):
     problems : list of dict
         The bounds of each class against the rest (or target).
     kernel_error : KernelError or None
-        |K - K~|; None without landmarks, and where it was not asked for.
+        ``|K - K~|``; None without landmarks, and where it was not asked for.
     theorem_2 : Theorem2 or None
         Both sides of the paper's bound, for two classes and few rows without weights.
     """
@@ -180,12 +180,12 @@ def certify(
         How often to improve the exact problem's dual point; each costs one product with the kernel
         among the active rows.
     kernel_error : bool, default=True
-        Whether to estimate |K - K~| too, from 200 rows (exactly up to 1000), and for few rows
+        Whether to estimate ``|K - K~|`` too, from 200 rows (exactly up to 1000), and for few rows
         Theorem 2.
     memory_limit : int, str or None, default=None
         As for the estimators.
     random_state : int, RandomState instance or None, default=0
-        For drawing rows to estimate |K - K~|.
+        For drawing rows to estimate ``|K - K~|``.
     verbose : int, default=1
         0: no progress bar. It is drawn on a terminal only.
 

@@ -87,7 +87,9 @@ class ConvergenceDisplay(_Display):
     >>> from sklearn.datasets import load_iris
     >>> from lasn import ConvergenceDisplay, LASNClassifier
     >>> model = LASNClassifier(n_landmarks=20, random_state=0).fit(*load_iris(return_X_y=True))
-    >>> display = ConvergenceDisplay.from_estimator(model)  # doctest: +SKIP
+    >>> display = ConvergenceDisplay.from_estimator(model)
+    >>> display.ax_.get_ylabel()
+    'relative gradient'
     """
 
     def __init__(self, convergence: Convergence, *, name: str | None = None):
@@ -156,6 +158,15 @@ class LandmarkCurveDisplay(_Display):
     figure_ : matplotlib Figure
     line_ : matplotlib Line2D
     errorbar_ : matplotlib ErrorbarContainer
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from lasn import LandmarkCurveDisplay, LASNClassifierCV
+    >>> model = LASNClassifierCV(n_landmarks=[10, 20], cv=3, random_state=0)
+    >>> display = LandmarkCurveDisplay.from_estimator(model.fit(*load_iris(return_X_y=True)))
+    >>> display.ax_.get_xlabel()
+    'landmarks'
     """
 
     def __init__(self, curve: LandmarkCurve, *, name: str | None = None):
@@ -289,6 +300,15 @@ class SpectrumDisplay(_Display):
     ax_ : matplotlib Axes
     figure_ : matplotlib Figure
     line_ : matplotlib Line2D
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from lasn import LASNClassifier, SpectrumDisplay
+    >>> model = LASNClassifier(n_landmarks=20, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> display = SpectrumDisplay.from_estimator(model)
+    >>> display.ax_.get_ylabel()
+    'eigenvalue'
     """
 
     def __init__(self, spectrum: Spectrum, *, name: str | None = None):

@@ -413,8 +413,11 @@ def is_single(problem, y) -> bool:
 class LASNRegressor(RegressorMixin, KernelMachine):
     """Kernel support vector regression with the squared epsilon-insensitive loss.
 
-    Minimises 1/2 |w|^2 + C sum_i s_i max(0, |<w, x~_i> - y_i| - epsilon)^2 over the features of
-    :class:`LASNClassifier`. Several targets share one feature map.
+    Minimises::
+
+        1/2 |w|^2 + C sum_i s_i max(0, |<w, x~_i> - y_i| - epsilon)^2
+
+    over the features of :class:`LASNClassifier`. Several targets share one feature map.
 
     Parameters
     ----------

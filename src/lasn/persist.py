@@ -1,6 +1,6 @@
 """Model files: ``save``, ``load`` and ``describe``. No code is in them and none runs on loading.
 
-A model file is a safetensors file (:mod:`lasn.safetensors`) with four texts beside its arrays::
+A model file is a safetensors file (``lasn.safetensors``) with four texts beside its arrays::
 
     format    "lasn"
     version   of the format, a whole number; a file of a later one is refused
@@ -66,8 +66,8 @@ def save(model, path: str | os.PathLike, *, metadata: Mapping[str, Any] | None =
         saved.
     path : str or path
     metadata : mapping, optional
-        Anything that JSON can hold, for :func:`describe` to return; usually the data's
-        :func:`fingerprint` and metrics.
+        Anything that JSON can hold, for :func:`lasn.persist.describe` to return; usually the data's
+        :func:`lasn.persist.fingerprint` and metrics.
 
     Raises
     ------
@@ -94,7 +94,7 @@ def save(model, path: str | os.PathLike, *, metadata: Mapping[str, Any] | None =
 
 
 def load(path: str | os.PathLike):
-    """Read a model that :func:`save` wrote.
+    """Read a model that :func:`lasn.save` wrote.
 
     Parameters
     ----------
@@ -111,6 +111,19 @@ def load(path: str | os.PathLike):
         If the file is not a model file, is damaged, or is of a later format.
     OSError
         If there is no such file or it cannot be opened.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import lasn
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = lasn.LASNClassifier(n_landmarks=20, random_state=0).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     lasn.save(model, os.path.join(folder, "iris.lasn"))
+    ...     copy = lasn.load(os.path.join(folder, "iris.lasn"))
+    >>> copy.n_landmarks_
+    20
     """
     with open(path, "rb") as stream:
         return read_model(stream, os.fspath(path))
@@ -130,8 +143,8 @@ def describe(path: str | os.PathLike) -> dict[str, Any]:
         steps, parameters and, as far as the model has them, classes, n_features, feature_names,
         n_landmarks, gamma, n_iter, best_params, best_score, relative_gradient or
         relative_gap, seconds;
-        ``metadata`` as given to :func:`save`; ``arrays``: dtype and shape by name; ``bytes``, the
-        file's size.
+        ``metadata`` as given to :func:`lasn.save`; ``arrays``: dtype and shape by name;
+        ``bytes``, the file's size.
     """
     with open(path, "rb") as stream, errors_name(os.fspath(path)):
         header = read_header(stream)

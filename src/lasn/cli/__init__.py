@@ -41,6 +41,9 @@ example:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code."""
     words = sys.argv[1:] if argv is None else list(argv)
+    if not words:  # whoever types no command wants to know which there are
+        _parser(words).print_help(sys.stderr)
+        return 2
     arguments = _parser(words).parse_args(words)
     warnings.showwarning = _one_line
     try:

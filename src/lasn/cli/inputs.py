@@ -72,9 +72,17 @@ def find_column(table: Table, wanted: str) -> str:
     if number < 0 and -number <= len(names):
         return names[number]
     listed = ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
-    raise DataError(
-        table.path, f"there is no column {wanted!r}.", f"The columns are {listed}.", line=None
-    )
+    remedy = _other_delimiter(names) or f"The columns are {listed}."
+    raise DataError(table.path, f"there is no column {wanted!r}.", remedy, line=None)
+
+
+def _other_delimiter(names: list[str]) -> str | None:
+    """What to do about a file that seems to be one column, because commas do not separate it."""
+    found = [sign for sign in (";", "\t", "|") if len(names) == 1 and sign in names[0]]
+    if not found:
+        return None
+    sign = "tab" if found[0] == "\t" else found[0]
+    return f"Its only column is {names[0]!r}: give --delimiter '{sign}'."
 
 
 def label_column(wanted: str | None, noted: str | None, table: Table) -> str | None:
@@ -126,7 +134,8 @@ def prediction_selection(model: FileModel, table: Table, target: str | None) -> 
             raise DataError(
                 table.path,
                 f"there is no column {lost[0]!r}, which the model needs.",
-                "Give the file the columns that the model was trained on (lasn info lists them).",
+                _other_delimiter(names)
+                or "Give the file the model's columns, as lasn info lists them.",
             )
         names = list(notes.features or [])
     elif len(names) != model.n_features:

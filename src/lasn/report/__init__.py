@@ -80,7 +80,7 @@ def write_report(
 
 
 def html_report(model, X, y, *, title: str | None = None, certify: bool = False) -> str:
-    """The report of :func:`write_report` as text."""
+    """The report of :func:`lasn.report.write_report` as text."""
     subject = Subject(title or f"{type(diagnostics.last_step(model)).__name__} on {len(y)} rows")
     predictions = predict_rows(model, X, y)
     return render(model, predictions, subject, certified(model, X, y) if certify else None)
