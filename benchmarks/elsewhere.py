@@ -126,6 +126,32 @@ def _fit(estimator, X, y):
     return estimator, took
 
 
+def constants() -> dict:
+    """What one core does, for the cost model of ``docs/guide/dask.md``."""
+    from lasn.kernels import Kernel
+    from lasn.threads import one_thread, serial_products
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((20_000, 100), dtype=np.float32)
+    found = {}
+    with serial_products(), one_thread():
+        for p, k in ((20, 500), (100, 4096)):
+            columns = Kernel("rbf", 1.0 / p).against(np.array(X[:k, :p]), np.float32)
+            K = columns.matrix(X[:, :p])
+            _, took = min((timed(columns.matrix, X[:, :p], K) for _ in range(3)), key=_seconds_of)
+            found[f"kernel values a second, p = {p}, k = {k}"] = K.size / took
+        vector = rng.standard_normal(K.shape[1], dtype=np.float32)
+        _, took = min((timed(np.matmul, K, vector) for _ in range(3)), key=_seconds_of)
+        found["bytes of features read a second"] = K.nbytes / took
+        _, took = min((timed(np.matmul, K.T, K) for _ in range(2)), key=_seconds_of)
+        found["operations a second of a symmetric product"] = K.size * K.shape[1] / took
+    return found
+
+
+def _seconds_of(answer):
+    return answer[1]
+
+
 def answer_of(name: str, target: str, repeat: int, **arguments) -> dict:
     """The median over some runs, by time."""
     runs = []
@@ -145,10 +171,14 @@ def main() -> int:
     options.add_argument("--rows", type=int, default=ROWS)
     options.add_argument("--rows-on-disk", type=int, default=ROWS_ON_DISK)
     options.add_argument("--repeat", type=int, default=3)
-    options.add_argument("--only", nargs="+", choices=["disk", "dask"], default=["disk", "dask"])
+    parts = ["constants", "disk", "dask"]
+    options.add_argument("--only", nargs="+", choices=parts, default=parts)
     chosen = options.parse_args()
     print(machine())
     records, checks = [], []
+    if "constants" in chosen.only:
+        for what, rate in isolated("elsewhere:constants").items():
+            print(f"one core: {rate:.2g} {what}")
 
     def add(name: str, target: str, repeat: int = 1, **arguments) -> dict:
         records.append(answer_of(name, target, repeat, **arguments))

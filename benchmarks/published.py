@@ -215,6 +215,12 @@ SIMPLE = {
         "peak MB": ("peak_mb", whole), "fit s": ("fit_seconds", seconds),
         "accuracy %": ("accuracy", number),
     },
+    "elsewhere": {
+        "rows": "rows", "number": "n", "fit s": ("fit_seconds", seconds),
+        "rows/s": ("rows_a_second", whole), "peak MB": ("peak_mb", whole),
+        "accuracy %": ("accuracy", number), "passes": ("passes", number),
+        "MB moved": ("mb_moved", number),
+    },
     "accuracy": {
         "data": "data", "`landmarks`": "landmarks", "k": "k", "accuracy %": ("mean", number),
         "deviation": ("std", number), "fit s": ("fit_seconds", seconds), "target": "target",
