@@ -230,11 +230,32 @@ def write_csv(name: str, records: list[dict]) -> None:
     RESULTS.mkdir(exist_ok=True)
     keys = list(dict.fromkeys(key for record in records for key in record))
     path = RESULTS / f"{name}.csv"
-    with open(path, "w", newline="") as file:
+    partial = path.with_suffix(f".{os.getpid()}")
+    with open(partial, "w", newline="") as file:
         writer = csv.DictWriter(file, keys)
         writer.writeheader()
         writer.writerows(records)
+    partial.replace(path)
     say(f"wrote {path.relative_to(HERE.parent)}")
+
+
+def read_csv(name: str) -> list[dict]:
+    """The records of ``results/NAME.csv``, numbers as numbers and without empty cells."""
+    path = RESULTS / f"{name}.csv"
+    if not path.exists():
+        return []
+    with open(path, newline="") as file:
+        return [
+            {key: _value(text) for key, text in record.items() if text != ""}
+            for record in csv.DictReader(file)
+        ]
+
+
+def _value(text: str) -> int | float | str:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text) if _is_number(text) else text
 
 
 def parser(doc: str) -> argparse.ArgumentParser:
