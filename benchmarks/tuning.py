@@ -6,8 +6,9 @@ process of its own, and its winner, refitted on all training rows, predicts the 
 
 A grid search of SVC can take an hour. Its 36 candidates are independent, so it is run one
 candidate after another; its seconds are their sum and the refit's. On several cores that leaves
-some idle at the end of each candidate's five folds: one core (``OMP_NUM_THREADS=1``) is exact. A
-candidate that passes --limit seconds counts with that time and without a score.
+some idle at the end of each candidate's five folds. One core (``OMP_NUM_THREADS=1``) is exact, and
+is timed by the processor's clock, so that other processes do not matter much. A candidate that
+passes --limit seconds counts with that time and without a score.
 
 What is finished is in benchmarks/results/tuning.csv and tuning-grid.csv and is not run again (but
 for the searches that --again names), so the run may be broken off, or split by --seconds.
@@ -29,13 +30,13 @@ from measure import (
     cores,
     isolated,
     machine,
+    measured,
     number,
     parser,
     read_csv,
     record_table,
     say,
     seconds,
-    timed,
     verdicts,
     write_csv,
 )
@@ -63,10 +64,10 @@ def contest(search: str, name: str, rows: int | None, only: dict | None = None) 
     if only:
         from sklearn.svm import SVC
 
-        model, took = timed(SVC(C=only["C"], gamma=only["gamma"]).fit, X, y)
+        model, took = measured(SVC(C=only["C"], gamma=only["gamma"]).fit, X, y)
         best = only
     else:
-        model, took = timed(_search(search, CS, _gammas(X)).fit, X, y)
+        model, took = measured(_search(search, CS, _gammas(X)).fit, X, y)
         best = model.best_params_
     return {
         "n": len(y),
@@ -82,7 +83,7 @@ def candidate(name: str, rows: int | None, C: float, factor: float) -> dict:
     X, y, _, _ = _rows(name, rows)
     gamma = factor / data.total_variance(X)
     search = _search("grid", [C], [gamma]).set_params(refit=False)
-    search, took = timed(search.fit, X, y)
+    search, took = measured(search.fit, X, y)
     return {"gamma": gamma, "seconds": took, "cv_accuracy": 100.0 * search.best_score_}
 
 

@@ -229,10 +229,15 @@ def train(
     memory_limit=None,
     workspace: Workspace | None = None,
     start: Model | None = None,
+    guess: Model | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
 ) -> Training:
-    """Fit the reduced problem; ``start`` is a model whose landmarks and W are taken over."""
+    """Fit the reduced problem.
+
+    ``start`` is a model whose landmarks and W are taken over; ``guess`` one of a similar problem,
+    with any landmarks, that gives the first W.
+    """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
     limits = {"memory_limit": memory_limit, "workspace": workspace}
@@ -265,6 +270,8 @@ def train(
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
         first = replace(model, W=start.W)
     else:
+        if guess is not None and mapping is not None:
+            model, coarse = replace(model, W=_embed(guess, model)), guess
         known, first = _start(problem, model, coarse, memory, rng)
     result = _solve(problem, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
