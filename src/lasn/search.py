@@ -51,9 +51,9 @@ class Search:
     First the grid at the smallest number of landmarks, where it costs least, from its middle
     outwards; where rows times columns are many, on a sample of the rows. Then the neighbourhood of
     the best with twice as many landmarks, or, where rows are few, with most of them and no more.
-    Then the best and the next gamma with twice as many, and so on, until the score gains less than ``margin`` or
-    the time is over. Numbers of landmarks that were given are all tried, with the whole grid, on
-    all rows.
+    Then the best and the next gamma with twice as many, and so on, until the score gains less than
+    ``margin`` or the time is over. Numbers of landmarks that were given are all tried, with the
+    whole grid, on all rows.
 
     Parameters
     ----------
