@@ -79,7 +79,7 @@ def test_uphill_tries_few_where_the_start_is_best():
 def test_onwards_follows_only_where_the_next_gamma_is_better():
     start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
     surface = Surface(10.0, 1.0)
-    assert surface.follow(onwards(grid(), start, surface.found)) == [(10.0, 1.0), (10.0, 10.0)]
+    assert surface.follow(onwards(grid(), start, surface.found)) == [(10.0, 1.0), (1.0, 10.0)]
     surface = Surface(1.0, 100.0)
     surface.follow(onwards(grid(), start, surface.found))
     best = best_of(surface.tried)

@@ -86,11 +86,14 @@ def uphill(grid: Grid, start: Evaluation, found: Found) -> Candidates:
 
 
 def onwards(grid: Grid, start: Evaluation, found: Found) -> Candidates:
-    """The best of fewer landmarks, and the next gamma: more landmarks follow a rougher kernel."""
+    """The best of fewer landmarks, and the next gamma, with a smaller C.
+
+    More landmarks can follow a kernel that is less smooth.
+    """
     yield start.gamma, [start.C]
     place = grid.gammas.index(start.gamma) + 1
     while place < len(grid.gammas):
-        gamma, C = grid.gammas[place], best_of(found()).C
+        gamma, C = grid.gammas[place], grid.around(best_of(found()).C, 1, 0)[0]
         yield gamma, [C]
         if best_of(found()).gamma != gamma:
             return
