@@ -179,7 +179,8 @@ class MemoryBlocks:
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
         self.work = Work()
-        self.costs = Costs()
+        # In float64 a matrix product takes twice as long, and a factorisation so much less of it.
+        self.costs = Costs() if self.dtype == np.float32 else Costs(factor=3.0)
         self.workspace = workspace or Workspace()
         self.workspace.take_back()
         self.once = once and columns is not None and columns.is_cheap(X)

@@ -26,7 +26,7 @@ from lasn.threads import for_each_slice
 # F F^T is made up to this many rows, where features and problems are at least one for so many rows:
 # each problem would otherwise multiply its active rows again at every step.
 _FEW_ROWS = 16_384
-_ROWS_A_FEATURE = 10
+_ROWS_A_FEATURE = 32
 _ROWS_A_PROBLEM = 1500
 
 
