@@ -117,7 +117,7 @@ class Search:
             size = self.sizes[level]
             # Whatever the time, something has to be tried on all rows.
             known = self._comparable()
-            if known and self._late(factor=(size / self.sizes[level - 1]) ** 2):
+            if known and self._late(self._slowdown(size, self.sizes[level - 1])):
                 return
             gained = np.inf
             if not (level == 0 and self.grows and self._screen()):
@@ -323,8 +323,9 @@ class Search:
     def _forget_held_out(self) -> None:
         """Keep the scores of the best; of all, where one that was passed over may be chosen yet."""
         if not self.prefers_simple:
+            best = self.best
             for one in self.evaluations:
-                if one is not self.best:
+                if one is not best:
                     one.held_out = []
 
     def _active(self) -> np.ndarray:
@@ -335,6 +336,14 @@ class Search:
             _, _, curvature = self.problem.loss.expand(targets, scores)
             active[fold.test] |= np.any(curvature > 0.0, axis=1)
         return active
+
+    @staticmethod
+    def _slowdown(size: int, before: int) -> float:
+        """How much longer a path takes with so many more landmarks, roughly.
+
+        Where most rows become landmarks, it is active rows that it costs, not landmarks.
+        """
+        return (size / before) ** (2 if size <= _FOLLOWING * before else 1)
 
     def _late(self, factor: float = 1.0) -> bool:
         """Whether another path, so much longer than the last, and the last fit would be too long.

@@ -271,7 +271,8 @@ def train(
         first = replace(model, W=start.W)
     else:
         if guess is not None and mapping is not None:
-            model, coarse = replace(model, W=_embed(guess, model)), guess
+            coarse = replace(guess, landmarks=problem.place(guess.landmarks))
+            model = replace(model, W=_embed(coarse, model))
         known, first = _start(problem, model, coarse, memory, rng)
     result = _solve(problem, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
