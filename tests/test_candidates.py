@@ -72,8 +72,8 @@ def test_uphill_tries_few_where_the_start_is_best():
     surface = Surface(10.0, 1.0)
     start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
     tried = surface.follow(uphill(grid(), start, surface.found))
-    assert sorted(tried) == [(1.0, 1.0), (1.0, 10.0), (10.0, 0.1), (10.0, 1.0), (10.0, 10.0),
-                             (100.0, 0.1), (100.0, 1.0)]  # fmt: skip
+    assert sorted(tried) == [(1.0, 1.0), (1.0, 10.0), (10.0, 0.1), (10.0, 1.0), (100.0, 0.1),
+                             (100.0, 1.0)]  # fmt: skip
 
 
 def test_onwards_follows_only_where_the_next_gamma_is_better():

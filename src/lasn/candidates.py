@@ -68,37 +68,21 @@ def outwards(grid: Grid, found: Found) -> Candidates:
 def uphill(grid: Grid, start: Evaluation, found: Found) -> Candidates:
     """From the best of fewer landmarks to its neighbours, and further where those are better.
 
-    A larger gamma wants a smaller C, and a smaller one a larger C.
+    With more landmarks, which hold the model back less, a smaller C may do.
     """
-    yield from _path(grid, start.gamma, grid.around(start.C, 1, 1), found)
-    for step in (1, -1):
-        place = grid.gammas.index(start.gamma) + step
-        while 0 <= place < len(grid.gammas):
-            gamma, best = grid.gammas[place], best_of(found())
-            Cs = grid.around(best.C, 1, 0) if step == 1 else grid.around(best.C, 0, 1)
-            yield gamma, Cs
-            if best_of(found()).gamma != gamma:
-                break
-            yield from _extend(grid, gamma, Cs, found)
-            place += step
-        if best_of(found()).gamma > start.gamma:
-            return
+    yield from _path(grid, start.gamma, grid.around(start.C, 1, 0), found)
+    yield from _climb(grid, start.gamma, 1, found)
+    if best_of(found()).gamma == start.gamma:
+        yield from _climb(grid, start.gamma, -1, found)
 
 
 def onwards(grid: Grid, start: Evaluation, found: Found) -> Candidates:
-    """The best of fewer landmarks, and the next gamma, with a smaller C.
+    """The best of fewer landmarks, and larger gammas where those are better.
 
     More landmarks can follow a kernel that is less smooth.
     """
     yield start.gamma, [start.C]
-    place = grid.gammas.index(start.gamma) + 1
-    while place < len(grid.gammas):
-        gamma, C = grid.gammas[place], grid.around(best_of(found()).C, 1, 0)[0]
-        yield gamma, [C]
-        if best_of(found()).gamma != gamma:
-            return
-        yield from _extend(grid, gamma, [C], found)
-        place += 1
+    yield from _climb(grid, start.gamma, 1, found)
 
 
 def widen(grid: Grid, found: Found) -> Candidates:
@@ -120,6 +104,22 @@ def widen(grid: Grid, found: Found) -> Candidates:
 
 def best_at(gamma: float, found: Found) -> Evaluation:
     return best_of([one for one in found() if one.gamma == gamma])
+
+
+def _climb(grid: Grid, gamma: float, step: int, found: Found) -> Candidates:
+    """One gamma after the other, up (step 1) or down (-1), as long as each is the best so far.
+
+    A larger gamma wants a smaller C, and a smaller one the same C or a larger one.
+    """
+    place = grid.gammas.index(gamma) + step
+    while 0 <= place < len(grid.gammas):
+        gamma, C = grid.gammas[place], best_of(found()).C
+        Cs = grid.around(C, 1, 0)[:1] if step == 1 else grid.around(C, 0, 1)
+        yield gamma, Cs
+        if best_of(found()).gamma != gamma:
+            return
+        yield from _extend(grid, gamma, Cs, found)
+        place += step
 
 
 def _path(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:
