@@ -31,10 +31,10 @@ def rows():
     return X, y
 
 
-def chequered_board(n_rows):
-    """7 x 7 fields: a few landmarks are not enough."""
+def chequered_board(n_rows, fields=7):
+    """So many fields a side: a few landmarks are not enough."""
     X = np.random.RandomState(0).uniform(size=(n_rows, 2))
-    return X, (np.floor(7 * X).sum(axis=1) % 2).astype(int)
+    return X, (np.floor(fields * X).sum(axis=1) % 2).astype(int)
 
 
 def search(X, y, **options):
@@ -133,7 +133,7 @@ def test_folds_and_Cs_add_no_kernel_values_and_no_features(rows, monkeypatch):
 
 def test_a_whole_search_costs_four_fits_for_each_gamma(monkeypatch):
     """Counted in kernel values and in multiplications of K M, with k growing along the way."""
-    X, y = chequered_board(1200)
+    X, y = chequered_board(1000, fields=10)
     work = {"kernel": 0, "product": 0}
     fill, make = lasn.search.SharedFeatures._fill_exponents, lasn.search.SharedFeatures._make
 
@@ -148,10 +148,8 @@ def test_a_whole_search_costs_four_fits_for_each_gamma(monkeypatch):
     monkeypatch.setattr(lasn.search.SharedFeatures, "_fill_exponents", counted_fill)
     monkeypatch.setattr(lasn.search.SharedFeatures, "_make", counted_make)
     monkeypatch.setattr(lasn.search, "_FEW_ROWS", 0)  # twice the landmarks each time
-    model = LASNClassifierCV(
-        Cs=[10.0, 100.0], gammas=[50.0, 100.0, 200.0], cv=3, random_state=0
-    ).fit(X, y)
-    k = model.n_landmarks_
+    model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[100.0, 200.0, 400.0], cv=3, random_state=0)
+    k = model.fit(X, y).n_landmarks_
     assert len(model.landmark_curve_) >= 3
     n_gammas = len(set(model.cv_results_["param_gamma"]))
     assert work["kernel"] <= 4 * n_gammas * len(X) * k
