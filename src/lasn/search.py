@@ -201,7 +201,7 @@ class Search:
 
     def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:
         began = perf_counter()
-        explores = self.explores and level == 0
+        explores = self.explores and level <= 1
         newton = replace(self.newton, tol=max(self.newton.tol, _ROUGH)) if explores else self.newton
         held_out: list[list[np.ndarray]] = [[np.empty(0)] * len(self.folds) for _ in Cs]
         seconds = np.zeros(len(Cs))

@@ -274,8 +274,9 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         ``"auto"`` begins with the square root of the number of rows, leaving out values of C and
         gamma that lie beyond clearly worse ones. Then it doubles that number, with the
         neighbourhood of the best C and gamma, while that gains ``landmark_margin`` in score; where
-        rows are few, it goes on with 2000 of them, or all, at once. Numbers are all tried, each
-        with every C and gamma.
+        rows are few, it goes on with 2000 of them, or all, at once. The first two numbers of
+        landmarks are solved to a tolerance of 0.01, if ``tol`` is smaller. Numbers are all tried,
+        each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
