@@ -187,6 +187,11 @@ def report(ledger: Ledger, names: list[str]) -> int:
             if least and peer and "seconds" in peer:
                 ratio = peer["seconds"] / ours["seconds"]
                 checks.append((f"{name}, {search} over ours", ratio, ">=", least))
+        part = ledger.grid(name).values()
+        if part and not ledger.search(name, "grid"):
+            ratio = sum(one["seconds"] for one in part) / ours["seconds"]
+            what = f"{name}, {len(part)} candidates of {len(CS) * len(GAMMA_FACTORS)} over ours"
+            checks.append((what, ratio, ">=", least_grid))
         tuned = ledger.search(name, "grid")
         if tuned and "accuracy" in tuned:
             leads.append(ours["accuracy"] - tuned["accuracy"])
