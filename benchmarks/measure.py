@@ -22,7 +22,7 @@ import tempfile
 import warnings
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results"
@@ -80,6 +80,13 @@ def timed(function, *arguments):
     start = perf_counter()
     result = function(*arguments)
     return result, perf_counter() - start
+
+
+def measured(function, *arguments):
+    """The same; on one core the seconds of the processor, which other processes lengthen little."""
+    start = process_time()
+    result, took = timed(function, *arguments)
+    return result, process_time() - start if cores() == 1 else took
 
 
 def timed_fit(model, X, y, limit: float | None = None) -> dict:
@@ -230,20 +237,32 @@ def write_csv(name: str, records: list[dict]) -> None:
     RESULTS.mkdir(exist_ok=True)
     keys = list(dict.fromkeys(key for record in records for key in record))
     path = RESULTS / f"{name}.csv"
-    with open(path, "w", newline="") as file:
+    partial = path.with_suffix(f".{os.getpid()}")
+    with open(partial, "w", newline="") as file:
         writer = csv.DictWriter(file, keys)
         writer.writeheader()
         writer.writerows(records)
+    partial.replace(path)
     say(f"wrote {path.relative_to(HERE.parent)}")
 
 
 def read_csv(name: str) -> list[dict]:
-    """The records of ``results/NAME.csv``, all as text; none where there is no such file."""
+    """The records of ``results/NAME.csv``, numbers as numbers and without empty cells."""
     path = RESULTS / f"{name}.csv"
     if not path.exists():
         return []
     with open(path, newline="") as file:
-        return list(csv.DictReader(file))
+        return [
+            {key: _value(text) for key, text in record.items() if text != ""}
+            for record in csv.DictReader(file)
+        ]
+
+
+def _value(text: str) -> int | float | str:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text) if _is_number(text) else text
 
 
 def parser(doc: str) -> argparse.ArgumentParser:

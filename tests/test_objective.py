@@ -123,6 +123,18 @@ def test_solving_by_rows_is_solving_with_the_hessian(make_objective, monkeypatch
         np.testing.assert_allclose(V @ X[:, column], B[:, column], atol=1e-10)
 
 
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: type(loss).__name__)
+def test_known_inner_products_give_the_same_solution_by_rows(monkeypatch, loss):
+    small_blocks(monkeypatch)
+    objective = make_objective(loss)
+    curvature = objective.curvature(random_point(objective))
+    B = np.random.RandomState(2).normal(size=(objective.n_variables, C))
+    expected = curvature.solve_by_rows(B)
+    F = np.vstack([block.matrix() for block in objective.blocks.blocks]) @ objective.mapping
+    objective.inner = np.tril(F @ F.T)
+    np.testing.assert_allclose(curvature.solve_by_rows(B), expected, atol=1e-10)
+
+
 def test_few_active_rows_are_solved_by_rows(place):
     """With more landmarks than active rows, no (q, q) matrix is made."""
     X, y = make_blobs(400, centers=2, cluster_std=0.5, random_state=0)

@@ -1,6 +1,7 @@
 """LASNClassifierCV and LASNRegressorCV: the search shares work, leaks nothing, and is honest."""
 
 import warnings
+from itertools import pairwise
 from time import perf_counter
 
 import numpy as np
@@ -15,8 +16,9 @@ from threadpoolctl import threadpool_limits
 
 import lasn.search
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, LASNRegressorCV
+from lasn.cross_validation import Evaluation, Fold
 from lasn.kernels import KernelColumns, resolve_gamma
-from lasn.search import Evaluation, Fold, Search
+from lasn.search import Search
 from lasn.threads import n_threads
 
 pytestmark = every_place
@@ -30,6 +32,12 @@ def rows():
         300, 6, n_informative=4, n_redundant=0, n_classes=3, flip_y=0.1, random_state=0
     )
     return X, y
+
+
+def chequered_board(n_rows, fields=7):
+    """So many fields a side: a few landmarks are not enough."""
+    X = np.random.RandomState(0).uniform(size=(n_rows, 2))
+    return X, (np.floor(fields * X).sum(axis=1) % 2).astype(int)
 
 
 def search(X, y, **options):
@@ -126,6 +134,55 @@ def test_folds_and_Cs_add_no_kernel_values_and_no_features(rows, monkeypatch):
     assert counts == [(len(X), len(GAMMAS) * len(X))] * 4
 
 
+def test_a_whole_search_costs_four_fits_for_each_gamma(monkeypatch):
+    """Counted in kernel values and in multiplications of K M, with k growing along the way."""
+    X, y = chequered_board(1000, fields=10)
+    work = {"kernel": 0, "product": 0}
+    fill, make = lasn.search.SharedFeatures._fill_exponents, lasn.search.SharedFeatures._make
+
+    def counted_fill(self, landmarks, out):
+        work["kernel"] += out.size
+        fill(self, landmarks, out)
+
+    def counted_make(self, gamma, n_problems):
+        work["product"] += self.X.shape[0] * self.landmarks.shape[0] ** 2
+        return make(self, gamma, n_problems)
+
+    monkeypatch.setattr(lasn.search.SharedFeatures, "_fill_exponents", counted_fill)
+    monkeypatch.setattr(lasn.search.SharedFeatures, "_make", counted_make)
+    monkeypatch.setattr(lasn.search, "_FEW_ROWS", 0)  # twice the landmarks each time
+    model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[100.0, 200.0, 400.0], cv=3, random_state=0)
+    k = model.fit(X, y).n_landmarks_
+    assert len(model.landmark_curve_) >= 3
+    n_gammas = len(set(model.cv_results_["param_gamma"]))
+    assert work["kernel"] <= 4 * n_gammas * len(X) * k
+    assert work["product"] <= 4 * n_gammas * len(X) * k**2
+
+
+@pytest.mark.parametrize("method", ["boundary", "class_kmeans", "kmeans", "uniform"])
+def test_landmarks_grow_from_those_before(monkeypatch, method):
+    """From a sample of the rows on, every set of landmarks begins with the last one."""
+    monkeypatch.setattr(lasn.search, "_MANY_SCORES", 600)
+    monkeypatch.setattr(lasn.search, "_FEWEST_ROWS", 500)
+    monkeypatch.setattr(lasn.search, "_FEW_ROWS", 0)
+    sets = []
+    choose = Search._choose_landmarks
+
+    def choose_and_note(self, size):
+        choose(self, size)
+        sets.append(self.features[0].landmarks)
+
+    monkeypatch.setattr(Search, "_choose_landmarks", choose_and_note)
+    X, y = chequered_board(1500)
+    LASNClassifierCV(Cs=[10.0], gammas=[50.0, 200.0], cv=3, landmarks=method, random_state=0).fit(
+        X, y
+    )
+    assert len(sets) >= 3
+    for before, after in pairwise(sets):
+        assert len(after) > len(before)
+        np.testing.assert_array_equal(after[: len(before)], before)
+
+
 def test_exponents_give_the_kernel_of_every_gamma(rows):
     X, _ = rows
     for name in ("rbf", "laplacian"):
@@ -134,12 +191,11 @@ def test_exponents_give_the_kernel_of_every_gamma(rows):
             X, kernel, X[:20], np.dtype(float), "auto", None, n_gammas=2
         )
         for gamma in (0.1, 0.7):
-            blocks, _ = features.at(gamma, 1)
-            F = blocks.blocks[0].matrix()
+            F = features.at(gamma, 1).blocks.blocks[0].matrix()
             K = lasn.search.Kernel(name, gamma=gamma)(X, X[:20])
             np.testing.assert_allclose(F @ F[:20].T, K, atol=1e-8)
-        features.grow(np.vstack([X[:20], X[50:60]]))
-        F = features.at(0.7, 1)[0].blocks[0].matrix()
+        features.grow(np.vstack([X[:20], X[50:60]]), np.dtype(float))
+        F = features.at(0.7, 1).blocks.blocks[0].matrix()
         K = lasn.search.Kernel(name, gamma=0.7)(X, X[50:60])
         np.testing.assert_allclose(F @ F[50:60].T, K, atol=1e-8)
 
@@ -161,10 +217,9 @@ def test_results_have_the_layout_of_grid_search(rows):
 
 def test_the_best_is_refitted_on_all_rows(rows):
     X, y = rows
-    model = search(X, y, landmarks=X[:30])
-    best = LASNClassifier(
-        landmarks=X[:30], C=model.best_params_["C"], gamma=model.best_params_["gamma"]
-    ).fit(X, y)
+    model = search(X, y, landmarks=X[:30], tol=1e-8)
+    C, gamma = model.best_params_["C"], model.best_params_["gamma"]
+    best = LASNClassifier(landmarks=X[:30], C=C, gamma=gamma, tol=1e-8).fit(X, y)
     np.testing.assert_allclose(model.decision_function(X), best.decision_function(X), atol=1e-6)
 
 
@@ -229,10 +284,9 @@ def test_one_standard_error_prefers_simple_models(rows):
     assert simple.n_landmarks_ <= best.n_landmarks_
 
 
-def test_landmarks_grow_while_they_help():
-    rng = np.random.RandomState(0)
-    X = rng.uniform(size=(1500, 2))
-    y = (np.floor(7 * X).sum(axis=1) % 2).astype(int)  # a chequered board of 7 x 7
+def test_landmarks_grow_while_they_help(monkeypatch):
+    monkeypatch.setattr(lasn.search, "_FEW_ROWS", 0)
+    X, y = chequered_board(1500)
     model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[50.0, 200.0], random_state=0).fit(X, y)
     sizes = [record["n_landmarks"] for record in model.landmark_curve_]
     assert 90 <= sizes[0] <= 100  # the rows nearest to centres, each once
@@ -240,6 +294,14 @@ def test_landmarks_grow_while_they_help():
     gains = np.diff([record["score"] for record in model.landmark_curve_])
     assert (gains[:-1] >= 1e-3).all()
     assert gains[-1] < 1e-3 or sizes[-1] == len(X)
+
+
+def test_few_rows_all_become_landmarks():
+    X, y = chequered_board(400)
+    model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[50.0, 200.0], random_state=0).fit(X, y)
+    sizes = [record["n_landmarks"] for record in model.landmark_curve_]
+    assert len(sizes) == 2
+    assert sizes[1] == len(X)
 
 
 def test_a_large_grid_is_tried_on_a_sample_first(monkeypatch):

@@ -204,7 +204,8 @@ class MemoryBlocks:
         self.dtype = np.dtype(dtype)
         self.disk = disk
         self.work = Work()
-        self.costs = Costs()
+        # In float64 a matrix product takes twice as long, and a factorisation so much less of it.
+        self.costs = Costs() if self.dtype == np.float32 else Costs(factor=3.0)
         self.workspace = workspace or Workspace()
         self.workspace.take_back()
         self.once = once and columns is not None and columns.is_cheap(X)

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from lasn.search import Evaluation
+    from lasn.cross_validation import Evaluation
 
 try:
     from sklearn.callback import CallbackSupportMixin, with_callbacks

@@ -127,7 +127,7 @@ class DirectionSolver:
         if len(self.assembled) > 1:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared}
-        self.rows_are_exact = True
+        self.rows_are_exact: bool | None = None  # not known before they were tried
 
     def solve(self, curvature, columns, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
         """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column."""
@@ -146,11 +146,13 @@ class DirectionSolver:
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
             D = curvature.solve_by_rows(-gradient)
-            residual = curvature.product(D, np.arange(len(columns))) + gradient
-            if np.all(column_norms(residual) <= forcing * column_norms(gradient)):
+            if self.rows_are_exact is None:
+                residual = curvature.product(D, np.arange(len(columns))) + gradient
+                within = column_norms(residual) <= forcing * column_norms(gradient)
+                self.rows_are_exact = bool(np.all(within))
+            if self.rows_are_exact:
                 return D, np.zeros(len(columns), dtype=int)
             # Large kernel values: too much was lost to rounding, and will be again.
-            self.rows_are_exact = False
             return self.solve(curvature, columns, gradient, forcing)
         with_factors = {}
         if way == "prepared":
@@ -204,7 +206,7 @@ class DirectionSolver:
                 prepared += curvature.mean_assembly_cost(group) + factoring
         costs = {
             "factor": direct,
-            "rows": curvature.rows_cost if self.rows_are_exact else np.inf,
+            "rows": np.inf if self.rows_are_exact is False else curvature.rows_cost,
             "prepared": prepared,
             "plain": self.expected_steps["plain"] * product,
         }

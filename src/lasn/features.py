@@ -6,9 +6,9 @@
     M    = V diag(lambda)^(-1/2)        the mapping matrix, shape (k, q)
     F    = K_rl M                       eq. (fkn): F F^T is the Nystroem approximation of K
 
-M is any matrix with M M^T = K_ll^+; the model depends on M only through that product. Where the
-features are float32 and k is large, M = R^-T from the Cholesky factorisation R R^T = K_ll + s I is
-taken instead: much cheaper, and the shift s is below what float32 can tell.
+M is any matrix with M M^T = K_ll^+; the model depends on M only through that product. Where k is
+large, M = R^-T from the Cholesky factorisation R R^T = K_ll + s I is taken instead: much cheaper,
+and the shift s is below what the features' floating point numbers can tell.
 
 ``exact_map`` (Theorem 1) and ``best_rank_k_map`` (eq. (fk)) need the whole kernel matrix. They are
 here because the theorems are tested with them, and as the yardstick of the error analysis.
@@ -38,9 +38,10 @@ PAPER_CUTOFF = 1e-6
 _SMALLEST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-10}
 # The shift of a Cholesky factor, relative to the largest eigenvalue. It only dampens directions,
 # and float32 features bear more than their own rounding where w is small.
-_CHOLESKY_SHIFT = 1e-9
-# From this many landmarks on, a Cholesky factor is worth its shift.
-_CHOLESKY_FROM = 256
+_CHOLESKY_SHIFT = {np.dtype(np.float32): 1e-9, np.dtype(np.float64): 1e-11}
+# From this many landmarks on, a Cholesky factor is worth its shift, and the directions that it
+# keeps where a spectrum would be cut.
+_CHOLESKY_FROM = {np.dtype(np.float32): 256, np.dtype(np.float64): 512}
 
 
 def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
@@ -67,7 +68,7 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
     """
     if _may_be_shifted(len(K_ll), cutoff, dtype):
         try:
-            return _by_cholesky(K_ll, _shift(K_ll), dtype)
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
     values, vectors = eigh(to_numpy(K_ll), check_finite=False)
@@ -106,18 +107,18 @@ def eigenvalue_cut(
     ``largest`` is the largest eigenvalue of K_ll; ``whole``: no direction was dropped.
     """
     if whole and _may_be_shifted(len(K_ll), cutoff, dtype):
-        return _shift(K_ll), True
+        return _shift(K_ll, dtype), True
     return _resolve_cutoff(cutoff, largest, dtype), False
 
 
 def _may_be_shifted(k: int, cutoff, dtype) -> bool:
-    return cutoff == "auto" and dtype == np.float32 and k >= _CHOLESKY_FROM
+    return cutoff == "auto" and k >= _CHOLESKY_FROM[np.dtype(dtype)]
 
 
-def _shift(K_ll: Any) -> float:
+def _shift(K_ll: Any, dtype) -> float:
     largest = abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
-    # The more landmarks, the more directions that float32 products cannot tell from zero.
-    return _CHOLESKY_SHIFT * max(1.0, len(K_ll) / 1024) ** 2 * float(largest)
+    # The more landmarks, the more directions that rounded products cannot tell from zero.
+    return _CHOLESKY_SHIFT[np.dtype(dtype)] * max(1.0, len(K_ll) / 1024) ** 2 * float(largest)
 
 
 def _resolve_cutoff(cutoff, largest: float, dtype) -> float:

@@ -157,12 +157,22 @@ def here(rows):
     return to_numpy(rows) if is_tensor(rows) else getattr(rows, "rows", rows)
 
 
-def more_landmarks(X, landmarks, k: int, rows: np.ndarray, groups, sample_weight, rng):
-    """k landmarks: those given, and more by k-means per group over the rows at these positions."""
+def more_landmarks(method: str, X, landmarks, k: int, rows: np.ndarray, groups, sample_weight, rng):
+    """k landmarks: those given, and more by the method, from the rows at these positions.
+
+    For "boundary" those rows are the ones near it.
+    """
     if k >= X.shape[0]:
         return distinct_rows(X)
+    n_new = k - landmarks.shape[0]
+    if method == "uniform":
+        p = sample_weight[rows] / sample_weight[rows].sum()
+        new = X[np.sort(rng.choice(rows, size=min(n_new, len(rows)), replace=False, p=p))]
+        return nearest_rows(X, stack_rows(landmarks, new))
+    if method == "kmeans":
+        groups = np.zeros_like(groups)
     sample = rows[_sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
-    new = _kmeans_by_group(X, sample, k - landmarks.shape[0], groups, sample_weight, rng)
+    new = _kmeans_by_group(X, sample, n_new, groups, sample_weight, rng)
     return stack_rows(landmarks, new)
 
 

@@ -16,17 +16,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 
-from lasn.blocks import BlockSource
+from lasn.candidates import Candidates, Grid, onwards, outwards, uphill, whole_grid, widen
+from lasn.cross_validation import (
+    Evaluation,
+    Fold,
+    Path,
+    best_of,
+    fold_path,
+    simplest_of_the_best,
+)
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks, nearest_rows
-from lasn.newton import NewtonOptions, NewtonStart, minimize
-from lasn.objective import RegularizedLoss
+from lasn.model import Model
+from lasn.newton import NewtonOptions
 from lasn.problem import Problem
 from lasn.shared_features import Function, SharedFeatures
 from lasn.threads import serial_products
@@ -36,123 +44,25 @@ from lasn.training import find_landmarks, manners_of, resolve_dtype
 # fewest rows that it is tried on otherwise.
 _MANY_SCORES = 500_000
 _FEWEST_ROWS = 3000
-# Where the search may widen: steps of C and gamma, and how far they lead.
-_STEP_OF_C, _STEP_OF_GAMMA = 10.0, 4.0
-_RANGE_OF_C = (1e-3, 1e5)
-_RANGE_OF_GAMMA = 4.0**4
+# Up to so many rows, and rows times columns, the second level is the last and has this many
+# landmarks, all rows if they are fewer: that is the kernel machine itself, or near it, and its
+# Newton steps are small factorisations.
+_FEW_ROWS, _FEW_SCORES = 5000, 150_000
+_MANY_LANDMARKS = 2000
+# Which C and gamma to look at further is told by scores that are this near to the minimum.
+_ROUGH = 1e-2
 _FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
-
-
-@dataclass(frozen=True)
-class Fold:
-    """Positions of the rows to train on, and of those that are held out."""
-
-    train: np.ndarray
-    test: np.ndarray
-
-    def among(self, rows: np.ndarray) -> Fold:
-        """The part of the fold in the given rows (ascending), by positions among those."""
-
-        def places(positions: np.ndarray) -> np.ndarray:
-            return np.flatnonzero(np.isin(rows, positions))
-
-        return Fold(places(self.train), places(self.test))
-
-
-@dataclass
-class Evaluation:
-    """One candidate: how good each fold was, and the seconds that it took.
-
-    ``held_out`` are the scores of held-out rows, shape (m, c) a fold, while it may be chosen.
-    """
-
-    n_landmarks: int
-    gamma: float
-    C: float
-    fold_scores: np.ndarray
-    fit_seconds: float
-    score_seconds: float
-    level: int
-    n_rows: int
-    held_out: list[np.ndarray]
-
-    @property
-    def score(self) -> float:
-        return float(np.mean(self.fold_scores))
-
-    @property
-    def standard_error(self) -> float:
-        return float(np.std(self.fold_scores) / np.sqrt(len(self.fold_scores)))
-
-    @property
-    def simplicity(self) -> tuple[float, float, float]:
-        """Smaller models first, then smoother ones."""
-        return (self.n_landmarks, self.C, self.gamma)
-
-
-@dataclass
-class Grid:
-    """What to try. ``widens``: whether to go on where the best is at an edge."""
-
-    Cs: list[float]
-    gammas: list[float]
-    widens: bool
-
-
-@dataclass
-class Path:
-    """What a path over C gives for each: W, held-out scores of every fold, and the seconds."""
-
-    W: list[np.ndarray] = field(default_factory=list)
-    held_out: list[list[np.ndarray]] = field(default_factory=list)
-    seconds: list[float] = field(default_factory=list)
-
-
-def fold_path(
-    problem: Problem,
-    folds: Sequence[Fold],
-    features: tuple[BlockSource, Any],
-    Cs: Sequence[float],
-    newton: NewtonOptions,
-    starts: Sequence[np.ndarray | None],
-) -> Path:
-    """Fit every fold, as columns of one problem, for each C in turn.
-
-    Column f * c + j is problem j without the rows that fold f holds out. ``starts`` has a W for
-    each C, or None to start where the last one ended.
-    """
-    n_problems = problem.targets.shape[1]
-    in_training = np.zeros((problem.n_rows, len(folds)))
-    for index, fold in enumerate(folds):
-        in_training[fold.train, index] = problem.sample_weight[fold.train]
-    costs = np.repeat(in_training, n_problems, axis=1)
-    targets = np.tile(problem.targets, len(folds))
-    alike = np.tile(np.arange(n_problems), len(folds))
-    blocks, mapping = features
-    W = None
-    path = Path()
-    for C, start in zip(Cs, starts, strict=True):
-        began = perf_counter()
-        objective = RegularizedLoss(blocks, mapping, problem.loss, targets, C * costs, alike)
-        W = W if start is None else start
-        if W is None:
-            W = np.zeros((objective.n_variables, objective.n_problems))
-        W = minimize(objective, NewtonStart(W), newton).W
-        path.W.append(W)
-        scores = objective.scores(W).reshape(problem.n_rows, len(folds), n_problems)
-        path.held_out.append([scores[fold.test, f] for f, fold in enumerate(folds)])
-        path.seconds.append(perf_counter() - began)
-    return path
 
 
 class Search:
     """The search itself: candidates in an order in which stopping early is no great loss.
 
-    First the whole grid at the smallest number of landmarks, where it costs least; where rows times
-    columns are many, on a sample of the rows. Then the better half of the gammas with twice as many
-    landmarks, and after that the best gamma alone, with the C next to the best, until the score
-    gains less than ``margin`` or the time is over. Numbers of landmarks that were given are all
-    tried, with the whole grid, on all rows.
+    First the grid at the smallest number of landmarks, where it costs least, from its middle
+    outwards; where rows times columns are many, on a sample of the rows. Then the neighbourhood of
+    the best with twice as many landmarks, or, where rows are few, with most of them and no more.
+    Then the best and the next gamma with twice as many, and so on, until the score gains less than
+    ``margin`` or the time is over. Numbers of landmarks that were given are all tried, with the
+    whole grid, on all rows.
 
     Parameters
     ----------
@@ -192,6 +102,7 @@ class Search:
         self.problem, self.folds, self.score_fold = problem, folds, score_fold
         self.kernel, self.grid = kernel, grid
         self.sizes, self.grows, self.margin = list(sizes), grows, margin
+        self.explores = grows
         self.method, self.newton, self.rng = landmarks, newton, rng
         self.prefers_simple = prefers_simple
         self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
@@ -200,6 +111,8 @@ class Search:
         self.parts = self._parts(problem.n_rows, folds)
         self.features: list[SharedFeatures] = []
         self.landmarks_of_level: list[Any] = []
+        # Landmarks of each part, and rows near the boundary, from a sample of the rows.
+        self.screened: tuple[list[Any], np.ndarray] | None = None
         self.solutions: dict[tuple[int, float, float], Function] = {}
         self.evaluations: list[Evaluation] = []
         self.seconds_of_path = 0.0
@@ -213,7 +126,7 @@ class Search:
             size = self.sizes[level]
             # Whatever the time, something has to be tried on all rows.
             known = self._comparable()
-            if known and self._late(factor=(size / self.sizes[level - 1]) ** 2):
+            if known and self._late(self._slowdown(size, self.sizes[level - 1])):
                 return
             gained = np.inf
             if not (level == 0 and self.grows and self._screen()):
@@ -222,12 +135,10 @@ class Search:
                     if self._comparable() and self._late():
                         return
                     self._evaluate(gamma, Cs, level)
-                if self.grid.widens and level == 0:
-                    self._widen()
                 if known:
                     gained = self.level_best(level).score - best_of(known).score
-            if self.grows and gained >= self.margin and size < self.problem.n_rows:
-                self.sizes.append(min(self.problem.n_rows, int(_FOLLOWING * size)))
+            if self.grows and gained >= self.margin and self._following(size) > size:
+                self.sizes.append(self._following(size))
             level += 1
 
     @property
@@ -257,6 +168,8 @@ class Search:
         screen.score_fold = lambda scores, chosen: self.score_fold(scores, rows[chosen])
         screen.grows, screen.sizes, screen.features = False, self.sizes[:1], []
         screen.run()
+        active = rows[np.flatnonzero(screen._active())]
+        self.screened = [features.landmarks for features in screen.features], active
         self.seconds_of_path = screen.seconds_of_path * n_rows / size
         return True
 
@@ -264,7 +177,7 @@ class Search:
     def chosen(self) -> Evaluation:
         """The candidate to refit."""
         if self.prefers_simple:
-            return _simplest_of_the_best(self._comparable() or self.evaluations)
+            return simplest_of_the_best(self._comparable() or self.evaluations)
         return self.best
 
     def _parts(self, n_rows: int, folds: Sequence[Fold]) -> list[tuple[np.ndarray, list[int]]]:
@@ -273,49 +186,36 @@ class Search:
             return [(fold.train, [index]) for index, fold in enumerate(folds)]
         return [(np.arange(n_rows), list(range(len(folds))))]
 
-    def _candidates(self, level: int) -> list[tuple[float, list[float]]]:
+    def _candidates(self, level: int) -> Candidates:
         """Each gamma that this level tries, with its C in ascending order."""
-        if level == 0 or not self.grows:
-            return [(gamma, sorted(self.grid.Cs)) for gamma in self.grid.gammas]
-        before = [one for one in self.evaluations if one.level == level - 1]
-        by_gamma = {gamma: best_of([e for e in before if e.gamma == gamma]) for gamma in
-                    {e.gamma for e in before}}  # fmt: skip
-        ranked = sorted(by_gamma.values(), key=lambda one: -one.score)
-        n_kept = -(-len(ranked) // 2) if level == 1 else 1
-        Cs, gammas = sorted(self.grid.Cs), sorted(self.grid.gammas)
-        kept = {one.gamma: one.C for one in ranked[:n_kept]}
-        # More landmarks can follow a kernel that is less smooth.
-        following = gammas.index(ranked[0].gamma) + 1
-        if following < len(gammas):
-            kept.setdefault(gammas[following], ranked[0].C)
-        candidates = []
-        for gamma, C in kept.items():
-            place = Cs.index(C)
-            candidates.append((gamma, Cs[max(0, place - 1) : place + (2 if level == 1 else 1)]))
-        return candidates
 
-    def _widen(self) -> None:
-        """Try what lies beyond, as long as the best is at an edge of what was tried."""
-        middle = self.grid.gammas[len(self.grid.gammas) // 2]
-        while not self._late():
-            best, Cs, gammas = self.best, sorted(self.grid.Cs), sorted(self.grid.gammas)
-            step = _beyond(best.C, Cs, _STEP_OF_C)
-            if step is not None and _RANGE_OF_C[0] <= step <= _RANGE_OF_C[1]:
-                self.grid.Cs.append(step)
-                self._evaluate(best.gamma, [step], level=0)
-                continue
-            step = _beyond(best.gamma, gammas, _STEP_OF_GAMMA)
-            if step is None or not 1 / _RANGE_OF_GAMMA <= step / middle <= _RANGE_OF_GAMMA:
-                return
-            self.grid.gammas.append(step)
-            self._evaluate(step, sorted(self.grid.Cs), level=0)
+        def found() -> list[Evaluation]:
+            return [one for one in self.evaluations if one.level == level]
+
+        if level > 0 and self.grows:
+            start = self.level_best(level - 1)
+            further = uphill if level == 1 else onwards
+            yield from further(self.grid, start, found)
+            return
+        yield from outwards(self.grid, found) if self.explores else whole_grid(self.grid)
+        if level == 0 and self.grid.widens:
+            yield from widen(self.grid, found)
+
+    def _following(self, size: int) -> int:
+        """The next number of landmarks; the same where there is no next."""
+        n_rows, n_columns = self.problem.n_rows, self.problem.targets.shape[1] * len(self.folds)
+        if n_rows <= _FEW_ROWS and n_rows * n_columns <= _FEW_SCORES:
+            return max(size, min(n_rows, _MANY_LANDMARKS))
+        return min(n_rows, int(_FOLLOWING * size))
 
     def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:
         began = perf_counter()
+        explores = self.explores and level <= 1
+        newton = replace(self.newton, tol=max(self.newton.tol, _ROUGH)) if explores else self.newton
         held_out: list[list[np.ndarray]] = [[np.empty(0)] * len(self.folds) for _ in Cs]
         seconds = np.zeros(len(Cs))
         for part, (_, indices) in enumerate(self.parts):
-            path, shared = self._path(part, gamma, Cs)
+            path, shared = self._path(part, gamma, Cs, newton)
             features = self.features[part]
             for C, W in zip(Cs, path.W, strict=True):
                 self.solutions[part, gamma, C] = features.function(W)
@@ -346,7 +246,9 @@ class Search:
             self.on_candidate(evaluation)
         self.seconds_of_path = perf_counter() - began
 
-    def _path(self, part: int, gamma: float, Cs: list[float]) -> tuple[Path, float]:
+    def _path(
+        self, part: int, gamma: float, Cs: list[float], newton: NewtonOptions
+    ) -> tuple[Path, float]:
         """The folds of a part for each C, and the seconds of what the Cs share.
 
         Where a device runs out of memory, once more with smaller blocks.
@@ -354,21 +256,30 @@ class Search:
         features = self.features[part]
         while True:
             try:
-                return self._try_path(part, gamma, Cs)
+                return self._try_path(part, gamma, Cs, newton)
             except Exception as error:
                 if not features.can_shrink(error):
                     raise
             features.shrink()  # here the error is gone, and with it all that it held
 
-    def _try_path(self, part: int, gamma: float, Cs: list[float]) -> tuple[Path, float]:
+    def _try_path(
+        self, part: int, gamma: float, Cs: list[float], newton: NewtonOptions
+    ) -> tuple[Path, float]:
         began = perf_counter()
         features, folds = self.features[part], [self.folds[index] for index in self.parts[part][1]]
-        blocks = features.at(gamma, len(folds) * self.problem.targets.shape[1])
-        known = [self.solutions.get((part, gamma, C)) for C in Cs]
+        shared_by_all = features.at(gamma, len(folds) * self.problem.targets.shape[1])
+        known = [self._nearest_solution(part, gamma, C) for C in Cs]
         starts = [None if one is None else features.coefficients(one, gamma) for one in known]
         shared = perf_counter() - began
         with manners_of(self.device):
-            return fold_path(self.problem, folds, blocks, Cs, self.newton, starts), shared
+            return fold_path(self.problem, folds, shared_by_all, Cs, newton, starts), shared
+
+    def _nearest_solution(self, part: int, gamma: float, C: float) -> Function | None:
+        """The last solution for this gamma whose C is nearest."""
+        known = [key for key in self.solutions if key[:2] == (part, gamma)]
+        if not known:
+            return None
+        return self.solutions[min(known, key=lambda key: abs(np.log(key[2] / C)))]
 
     def _choose_landmarks(self, size: int) -> None:
         if resolve_kernel_name(self.kernel.name) == "linear":
@@ -382,7 +293,7 @@ class Search:
             self.features = [self._new_features(one) for one in chosen]
         else:
             for features, one in zip(self.features, chosen, strict=True):
-                features.grow(one)
+                features.grow(one, self._dtype(one.shape[0]))
         self.landmarks_of_level.append(chosen[0])
 
     def _new_features(self, landmarks) -> SharedFeatures:
@@ -391,41 +302,60 @@ class Search:
             self.problem.X,
             self.kernel,
             landmarks,
-            resolve_dtype(self.dtype, self.problem.n_rows * n_columns),
+            self._dtype(n_columns),
             self.cutoff,
             self.memory_limit,
             len(self.grid.gammas),
             self.device,
         )
 
+    def _dtype(self, n_columns: int) -> np.dtype:
+        return resolve_dtype(self.dtype, self.problem.n_rows * n_columns)
+
     def _landmarks_of(self, part: int, size: int):
-        """Landmarks for some folds, from rows that they all may see."""
+        """Landmarks for some folds, from rows that they all may see; those before come first."""
         if not isinstance(self.method, str):
             return self.method
         rows = self.parts[part][0]
         rows = rows[self.problem.sample_weight[rows] > 0.0]
         seen = replace(self.problem.only(rows), X=self.problem.X[rows])
         size = min(size, seen.n_rows)
-        if self.features and self.method == "boundary" and self.best.held_out:
-            near = np.flatnonzero(self._active()[rows])
-            if len(near) > 0:
-                known = self.features[part].landmarks
-                groups, weight = seen.groups, seen.sample_weight
-                found = more_landmarks(seen.X, known, size, near, groups, weight, self.rng)
-                return found if self.per_fold else nearest_rows(seen.X, found)
-        limits = {"memory_limit": self.memory_limit}
-        middle = sorted(self.grid.Cs)[len(self.grid.Cs) // 2]
-        problem = replace(seen, C=middle)
-        found, _ = find_landmarks(problem, self.kernel, size, self.method, limits, self.rng)
+        known, near = self._known_landmarks(part)
+        near = np.flatnonzero(np.isin(rows, near))
+        if known is None or (self.method == "boundary" and len(near) == 0):
+            problem = replace(seen, C=self.grid.middle_C)
+            limits = {"memory_limit": self.memory_limit}
+            found, _ = find_landmarks(problem, self.kernel, size, self.method, limits, self.rng)
+        else:
+            near = near if self.method == "boundary" else np.arange(len(rows))
+            groups, weight = seen.groups, seen.sample_weight
+            found = more_landmarks(self.method, seen.X, known, size, near, groups, weight, self.rng)
         by_label = self.method in ("boundary", "class_kmeans") and not self.per_fold
         # The mean of rows of one class tells their class, that of the held-out ones among them too.
         return nearest_rows(seen.X, found) if by_label else found
 
+    def _known_landmarks(self, part: int) -> tuple[Any, np.ndarray]:
+        """The landmarks to grow from, None if there are none, and the rows near the boundary."""
+        if self.features and self.best.held_out:
+            return self.features[part].landmarks, np.flatnonzero(self._active())
+        if self.screened is not None and not self.features:
+            return self.screened[0][part], self.screened[1]
+        return None, np.empty(0, dtype=int)
+
+    def model_of(self, one: Evaluation) -> Model:
+        """The mean of its folds' models (of the first, where folds have landmarks of their own)."""
+        function = self.solutions[0, one.gamma, one.C]
+        W = np.vstack([function.beta, function.bias])
+        mean = W.reshape(len(W), -1, self.problem.targets.shape[1]).mean(axis=1)
+        kernel = replace(self.kernel, gamma=one.gamma)
+        return Model(kernel, function.landmarks, None, mean, self.features[0].dtype)
+
     def _forget_held_out(self) -> None:
         """Keep the scores of the best; of all, where one that was passed over may be chosen yet."""
         if not self.prefers_simple:
+            best = self.best
             for one in self.evaluations:
-                if one is not self.best:
+                if one is not best:
                     one.held_out = []
 
     def _active(self) -> np.ndarray:
@@ -437,28 +367,17 @@ class Search:
             active[fold.test] |= np.any(curvature > 0.0, axis=1)
         return active
 
+    @staticmethod
+    def _slowdown(size: int, before: int) -> float:
+        """How much longer a path takes with so many more landmarks, roughly.
+
+        Where most rows become landmarks, it is active rows that it costs, not landmarks.
+        """
+        return (size / before) ** (2 if size <= _FOLLOWING * before else 1)
+
     def _late(self, factor: float = 1.0) -> bool:
         """Whether another path, so much longer than the last, and the last fit would be too long.
 
         That fit is about as long as a path.
         """
         return perf_counter() + (factor + 1.0) * self.seconds_of_path > self.deadline
-
-
-def best_of(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """The highest score; of equal ones the simplest."""
-    return min(evaluations, key=lambda one: (-one.score, one.simplicity))
-
-
-def _simplest_of_the_best(evaluations: Sequence[Evaluation]) -> Evaluation:
-    """The simplest candidate within one standard error of the best."""
-    best = best_of(evaluations)
-    good = [one for one in evaluations if one.score >= best.score - best.standard_error]
-    return min(good, key=lambda one: one.simplicity)
-
-
-def _beyond(value: float, tried: list[float], step: float) -> float | None:
-    """The next value past the end of the sorted list at which ``value`` is; None in its middle."""
-    if value == tried[-1]:
-        return value * step
-    return value / step if value == tried[0] else None

@@ -22,7 +22,9 @@ from threadpoolctl import threadpool_limits
 
 from lasn.calibration import calibrate
 from lasn.callbacks import current_observer
+from lasn.candidates import Grid
 from lasn.chunked_problem import ChunkedProblem
+from lasn.cross_validation import Evaluation, Fold
 from lasn.devices import as_numpy, give_back, resolve_device
 from lasn.elsewhere import anywhere
 from lasn.estimators import LASNClassifier, LASNRegressor, is_single
@@ -33,7 +35,7 @@ from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters, one_or_several
 from lasn.problem import Problem
 from lasn.progress import ProgressBar
-from lasn.search import Evaluation, Fold, Grid, Search
+from lasn.search import Search
 from lasn.targets import class_weights
 from lasn.training import train
 
@@ -134,6 +136,7 @@ class _Tuned(KernelMachine):
                     eigenvalue_cutoff=self.eigenvalue_cutoff,
                     dtype=self.dtype,
                     memory_limit=self.memory_limit,
+                    guess=search.model_of(chosen),
                     on_stage=on_stage,
                 )
             finally:
@@ -284,9 +287,12 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         Values of gamma, see :class:`LASNClassifier`. None: a quarter, one and four times the
         paper's ``"variance"``, and further where the best is at an end.
     n_landmarks : int, sequence of int, or "auto", default="auto"
-        ``"auto"`` begins with the square root of the number of rows and doubles it, with the
-        better half of the gammas each time, while that gains ``landmark_margin`` in score.
-        Numbers are all tried, each with every C and gamma.
+        ``"auto"`` begins with the square root of the number of rows, leaving out values of C and
+        gamma that lie beyond clearly worse ones. Then it doubles that number, with the
+        neighbourhood of the best C and gamma, while that gains ``landmark_margin`` in score; where
+        rows are few, it goes on with 2000 of them, or all, at once. The first two numbers of
+        landmarks are solved to a tolerance of 0.01, if ``tol`` is smaller. Numbers are all tried,
+        each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None

@@ -4,6 +4,7 @@
 
     E = log K / gamma   (n, k)    the exponents, for kernels that are exponentials (rbf, laplacian)
     F = exp(gamma E) M  (n, q)    eq. (fkn) for one gamma
+    F F^T               (n, n)    where rows are few
 
 On a device kernel values are computed again instead, by the fused products of ``torch_kernels.py``.
 """
@@ -24,6 +25,24 @@ from lasn.threads import for_each_slice
 
 # A device of which so little is enough to fill its memory cannot be helped by smaller blocks.
 _LEAST_SHARE = 1e-3
+# F F^T is made up to this many rows, where features and problems are at least one for so many rows:
+# each problem would otherwise multiply its active rows again at every step.
+_FEW_ROWS = 16_384
+_ROWS_A_FEATURE = 32
+_ROWS_A_PROBLEM = 1500
+
+
+@dataclass(frozen=True)
+class GammaFeatures:
+    """What all folds and C share for one gamma.
+
+    ``mapping`` is what the blocks lack to be F, shape (k, q); None: nothing. ``inner`` is F F^T,
+    shape (n, n), of which the lower triangle is filled, where it was worth making.
+    """
+
+    blocks: BlockSource
+    mapping: Any = None
+    inner: np.ndarray | None = None
 
 
 class SharedFeatures:
@@ -52,24 +71,32 @@ class SharedFeatures:
         self.exponents: np.ndarray | None = None
         self.mapping: np.ndarray | None = None
         self._features: np.ndarray | None = None
+        self._last: tuple[float, GammaFeatures] | None = None
 
-    def grow(self, landmarks) -> None:
+    def grow(self, landmarks, dtype: np.dtype) -> None:
         """Take more landmarks; those before come first among them."""
         known = self.landmarks.shape[0]
         before, self.exponents = self.exponents, None
         grown = landmarks.shape[0] > known and _same(landmarks[:known], self.landmarks)
-        self.landmarks, self._features = landmarks, None
+        self.landmarks, self._features, self._last = landmarks, None, None
+        self.dtype = dtype
         if before is not None and grown and self._shares_exponents():
             self.exponents = self._room()
             self.exponents[:, :known] = before
             self._fill_exponents(landmarks[known:], self.exponents[:, known:])
 
-    def at(self, gamma: float, n_problems: int) -> tuple[BlockSource, Any]:
-        """The feature blocks for a gamma, and the map that they lack (None: none)."""
+    def at(self, gamma: float, n_problems: int) -> GammaFeatures:
+        """The features for a gamma; those of the last one are still there."""
+        if self._last is None or self._last[0] != gamma:
+            self._last = None  # its memory is used again
+            self._last = gamma, self._make(gamma, n_problems)
+        return self._last[1]
+
+    def _make(self, gamma: float, n_problems: int) -> GammaFeatures:
         if self.device is not None:
             return self._on_device(gamma, n_problems)
         if self.landmarks is None:
-            return MemoryBlocks(self.X, None, self.dtype, self._budget()), None
+            return GammaFeatures(MemoryBlocks(self.X, None, self.dtype, self._budget()))
         kernel = replace(self.kernel, gamma=gamma)
         mapping = mapping_matrix(
             kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
@@ -77,7 +104,8 @@ class SharedFeatures:
         self.mapping = mapping
         columns = kernel.against(self.landmarks, self.dtype)
         if not self._fits(matrices=2):
-            return MemoryBlocks(self.X, columns, self.dtype, self._budget()), mapping
+            blocks = MemoryBlocks(self.X, columns, self.dtype, self._budget())
+            return GammaFeatures(blocks, mapping)
         if self._shares_exponents() and self.exponents is None:
             self.exponents = self._room()
             self._fill_exponents(self.landmarks, self.exponents)
@@ -97,9 +125,26 @@ class SharedFeatures:
         self.products += n_rows
         if self.exponents is None:
             self.work.rows_computed += n_rows
-        return MemoryBlocks(F[:, :n_variables], None, self.dtype, self._budget()), None
+        F = F[:, :n_variables]
+        blocks = MemoryBlocks(F, None, self.dtype, self._budget())
+        return GammaFeatures(blocks, inner=self._inner(F, n_problems))
 
-    def _on_device(self, gamma: float, n_problems: int) -> tuple[BlockSource, Any]:
+    def _inner(self, F: np.ndarray, n_problems: int) -> np.ndarray | None:
+        """F F^T, its lower triangle; None where it would not pay or not fit."""
+        n_rows, n_variables = F.shape
+        fits = n_rows**2 * self.dtype.itemsize <= self._budget() // 2
+        most = min(_FEW_ROWS, _ROWS_A_FEATURE * n_variables, _ROWS_A_PROBLEM * n_problems)
+        if n_rows > most or not fits:
+            return None
+        inner = np.zeros((n_rows, n_rows), dtype=self.dtype)
+
+        def fill(rows: slice) -> None:
+            np.matmul(F[rows], F[: rows.stop].T, out=inner[rows, : rows.stop])
+
+        for_each_slice(n_rows, 512, fill)
+        return inner
+
+    def _on_device(self, gamma: float, n_problems: int) -> GammaFeatures:
         """Kernel values there are all but free: they are computed again rather than shared."""
         from lasn.torch_blocks import TorchBlocks, device_memory
         from lasn.torch_rows import place_rows
@@ -107,13 +152,15 @@ class SharedFeatures:
         budget = int(self.share_of_device * device_memory(self.device, self.memory_limit))
         self.X = place_rows(self.X, self.device, budget)
         if self.landmarks is None:
-            return TorchBlocks(self.X, None, self.dtype, budget, n_problems, self.device), None
+            blocks = TorchBlocks(self.X, None, self.dtype, budget, n_problems, self.device)
+            return GammaFeatures(blocks)
         kernel = replace(self.kernel, gamma=gamma)
         landmarks = place_rows(self.landmarks, self.device, memory=1 << 62)
         mapping = mapping_matrix(kernel(landmarks, landmarks), cutoff=self.cutoff, dtype=self.dtype)
         self.mapping = to_numpy(mapping)
         columns: Any = kernel.against(landmarks, self.dtype)
-        return TorchBlocks(self.X, columns, self.dtype, budget, n_problems, self.device), mapping
+        blocks = TorchBlocks(self.X, columns, self.dtype, budget, n_problems, self.device)
+        return GammaFeatures(blocks, mapping)
 
     def can_shrink(self, error: Exception) -> bool:
         """Whether a device ran out of memory, and less of it may do."""

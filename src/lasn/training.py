@@ -85,13 +85,15 @@ def train(
     workspace: Workspace | None = None,
     start: Model | None = None,
     more_landmarks: Any = None,
+    guess: Model | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
 ) -> Training:
     """Fit the reduced problem.
 
     ``start`` is a model whose landmarks and W are taken over; ``more_landmarks`` are rows to follow
-    those landmarks, and then the fit starts from the same function.
+    those landmarks, and then the fit starts from the same function. ``guess`` is a model of a
+    similar problem, with any landmarks, that gives the first W.
     """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
@@ -133,6 +135,9 @@ def train(
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
         first = replace(model, W=start.W)
     else:
+        if guess is not None and mapping is not None:
+            coarse = replace(guess, landmarks=problem.place(guess.landmarks))
+            model = replace(model, W=_embed(coarse, model))
         known, first = _start(problem.n_rows, pool, model, coarse, memory, rng)
     result = _solve(problem, pool, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())

@@ -1,0 +1,149 @@
+"""Which C and gamma a search tries, in which order.
+
+Every function here is a generator of (gamma, ascending list of C). It looks at what was found of
+the candidates that it gave before, so the next must be asked for after those were tried:
+``found()`` are the evaluations of this number of landmarks so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from lasn.cross_validation import Evaluation, best_of
+
+Candidates = Iterator[tuple[float, list[float]]]
+Found = Callable[[], list[Evaluation]]
+
+# Where the search may widen: steps of C and gamma, and how far they lead.
+_STEP_OF_C, _STEP_OF_GAMMA = 10.0, 4.0
+_RANGE_OF_C = (1e-3, 1e5)
+_RANGE_OF_GAMMA = 4.0**4
+# A gamma whose best is so many standard errors below the best of all is passed by nobody.
+_FAR = 4.0
+
+
+@dataclass
+class Grid:
+    """What to try, ascending. ``widens``: whether to go on where the best is at an edge."""
+
+    Cs: list[float]
+    gammas: list[float]
+    widens: bool
+
+    def __post_init__(self) -> None:
+        self.Cs, self.gammas = sorted(self.Cs), sorted(self.gammas)
+
+    @property
+    def middle_C(self) -> float:
+        return self.Cs[len(self.Cs) // 2]
+
+    def around(self, C: float, below: int, above: int) -> list[float]:
+        """So many values next to C, and C itself."""
+        place = self.Cs.index(C)
+        return self.Cs[max(0, place - below) : place + above + 1]
+
+
+def whole_grid(grid: Grid) -> Candidates:
+    """Every C with every gamma."""
+    for gamma in list(grid.gammas):
+        yield gamma, list(grid.Cs)
+
+
+def outwards(grid: Grid, found: Found) -> Candidates:
+    """From the middle gamma, with every C, to both ends, as long as it is not clearly worse."""
+    gammas = list(grid.gammas)
+    middle = len(gammas) // 2
+    yield gammas[middle], list(grid.Cs)
+    for step in (1, -1):
+        place = middle + step
+        while 0 <= place < len(gammas):
+            best, last = best_of(found()), best_at(gammas[place - step], found)
+            if last.score < best.score - _FAR * best.standard_error:
+                break
+            yield from _path(grid, gammas[place], grid.around(last.C, 2, 2), found)
+            place += step
+
+
+def uphill(grid: Grid, start: Evaluation, found: Found) -> Candidates:
+    """From the best of fewer landmarks to its neighbours, and further where those are better.
+
+    With more landmarks, which hold the model back less, a smaller C may do.
+    """
+    yield from _path(grid, start.gamma, grid.around(start.C, 1, 0), found)
+    yield from _climb(grid, start.gamma, 1, found)
+    if best_of(found()).gamma == start.gamma:
+        yield from _climb(grid, start.gamma, -1, found)
+
+
+def onwards(grid: Grid, start: Evaluation, found: Found) -> Candidates:
+    """The best of fewer landmarks, and larger gammas where those are better.
+
+    More landmarks can follow a kernel that is less smooth.
+    """
+    yield start.gamma, [start.C]
+    yield from _climb(grid, start.gamma, 1, found)
+
+
+def widen(grid: Grid, found: Found) -> Candidates:
+    """What lies beyond the grid, as long as the best is at an edge of what was tried."""
+    middle = grid.gammas[len(grid.gammas) // 2]
+    while True:
+        best = best_of(found())
+        C = _beyond(best.C, grid.Cs, _STEP_OF_C)
+        if C is not None and _RANGE_OF_C[0] <= C <= _RANGE_OF_C[1]:
+            grid.Cs = sorted([*grid.Cs, C])
+            yield best.gamma, [C]
+            continue
+        gamma = _beyond(best.gamma, grid.gammas, _STEP_OF_GAMMA)
+        if gamma is None or not 1 / _RANGE_OF_GAMMA <= gamma / middle <= _RANGE_OF_GAMMA:
+            return
+        grid.gammas = sorted([*grid.gammas, gamma])
+        yield gamma, grid.around(best.C, 1, 1)
+
+
+def best_at(gamma: float, found: Found) -> Evaluation:
+    return best_of([one for one in found() if one.gamma == gamma])
+
+
+def _climb(grid: Grid, gamma: float, step: int, found: Found) -> Candidates:
+    """One gamma after the other, up (step 1) or down (-1), as long as each is the best so far.
+
+    A larger gamma wants a smaller C, and a smaller one the same C or a larger one.
+    """
+    place = grid.gammas.index(gamma) + step
+    while 0 <= place < len(grid.gammas):
+        gamma, C = grid.gammas[place], best_of(found()).C
+        Cs = grid.around(C, 1, 0)[:1] if step == 1 else grid.around(C, 0, 1)
+        yield gamma, Cs
+        if best_of(found()).gamma != gamma:
+            return
+        yield from _extend(grid, gamma, Cs, found)
+        place += step
+
+
+def _path(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:
+    """These C, and more of the grid where the best is at an end."""
+    yield gamma, Cs
+    yield from _extend(grid, gamma, Cs, found)
+
+
+def _extend(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:
+    low, high = grid.Cs.index(Cs[0]), grid.Cs.index(Cs[-1])
+    while True:
+        best = best_at(gamma, found).C
+        if best == grid.Cs[high] and high + 1 < len(grid.Cs):
+            high += 1
+            yield gamma, [grid.Cs[high]]
+        elif best == grid.Cs[low] and low > 0:
+            low -= 1
+            yield gamma, [grid.Cs[low]]
+        else:
+            return
+
+
+def _beyond(value: float, tried: list[float], step: float) -> float | None:
+    """The next value past the end of the sorted list at which ``value`` is; None in its middle."""
+    if value == tried[-1]:
+        return value * step
+    return value / step if value == tried[0] else None

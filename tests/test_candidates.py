@@ -1,0 +1,96 @@
+"""The order in which a search tries C and gamma, on surfaces whose best is known."""
+
+import numpy as np
+import pytest
+
+from lasn.candidates import Grid, onwards, outwards, uphill, whole_grid, widen
+from lasn.cross_validation import Evaluation, best_of
+
+CS, GAMMAS = [0.1, 1.0, 10.0, 100.0, 1000.0], [0.01, 0.1, 1.0, 10.0, 100.0]
+
+
+class Surface:
+    """Scores that fall with the distance from the best (C, gamma) in decades."""
+
+    def __init__(self, C, gamma, noise=0.0):
+        self.best = np.log10([C, gamma])
+        self.noise = noise
+        self.tried = []
+
+    def evaluate(self, C, gamma):
+        distance = np.abs(self.best - np.log10([C, gamma])).sum()
+        folds = 1.0 - 0.1 * distance + self.noise * np.array([-1.0, 1.0])
+        self.tried.append(Evaluation(10, gamma, C, folds, 0.0, 0.0, 0, 100, []))
+
+    def follow(self, candidates):
+        for gamma, Cs in candidates:
+            assert Cs == sorted(Cs)
+            for C in Cs:
+                self.evaluate(C, gamma)
+        return [(one.C, one.gamma) for one in self.tried]
+
+    def found(self):
+        return self.tried
+
+
+def grid():
+    return Grid(list(CS), list(GAMMAS), widens=False)
+
+
+def test_the_whole_grid_is_every_pair_once():
+    tried = Surface(1.0, 1.0).follow(whole_grid(grid()))
+    assert len(tried) == len(set(tried)) == len(CS) * len(GAMMAS)
+
+
+@pytest.mark.parametrize("C", CS)
+@pytest.mark.parametrize("gamma", GAMMAS)
+def test_outwards_finds_the_best_and_leaves_out_what_is_clearly_worse(C, gamma):
+    surface = Surface(C, gamma, noise=0.01)
+    tried = surface.follow(outwards(grid(), surface.found))
+    best = best_of(surface.tried)
+    assert (best.C, best.gamma) == (C, gamma)
+    assert len(tried) == len(set(tried)) < len(CS) * len(GAMMAS)
+
+
+def test_outwards_tries_every_gamma_where_scores_are_all_alike():
+    surface = Surface(10.0, 1.0, noise=10.0)
+    tried = surface.follow(outwards(grid(), surface.found))
+    assert {gamma for _, gamma in tried} == set(GAMMAS)
+
+
+@pytest.mark.parametrize(("C", "gamma"), [(10.0, 1.0), (1.0, 10.0), (100.0, 0.1), (0.1, 100.0)])
+def test_uphill_reaches_the_best_from_beside_it(C, gamma):
+    surface = Surface(C, gamma)
+    start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
+    tried = surface.follow(uphill(grid(), start, surface.found))
+    best = best_of(surface.tried)
+    assert (best.C, best.gamma) == (C, gamma)
+    assert len(tried) == len(set(tried)) <= 14
+
+
+def test_uphill_tries_few_where_the_start_is_best():
+    surface = Surface(10.0, 1.0)
+    start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
+    tried = surface.follow(uphill(grid(), start, surface.found))
+    assert sorted(tried) == [(1.0, 1.0), (1.0, 10.0), (10.0, 0.1), (10.0, 1.0), (100.0, 0.1),
+                             (100.0, 1.0)]  # fmt: skip
+
+
+def test_onwards_follows_only_where_the_next_gamma_is_better():
+    start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
+    surface = Surface(10.0, 1.0)
+    assert surface.follow(onwards(grid(), start, surface.found)) == [(10.0, 1.0), (1.0, 10.0)]
+    surface = Surface(1.0, 100.0)
+    surface.follow(onwards(grid(), start, surface.found))
+    best = best_of(surface.tried)
+    assert (best.C, best.gamma) == (1.0, 100.0)
+
+
+@pytest.mark.parametrize(("gamma", "reached"), [(64.0, 64.0), (1e12, 256.0)])
+def test_widen_goes_on_to_a_best_outside_but_not_for_ever(gamma, reached):
+    surface = Surface(10.0, gamma)
+    narrow = Grid([1.0, 10.0, 100.0], [0.25, 1.0, 4.0], widens=True)
+    surface.follow(whole_grid(narrow))
+    surface.follow(widen(narrow, surface.found))
+    best = best_of(surface.tried)
+    assert (best.C, best.gamma) == (10.0, reached)
