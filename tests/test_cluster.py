@@ -223,7 +223,11 @@ def scheduler_and_workers(tmp_path, n_workers=2):
         for process in reversed(processes):
             process.terminate()
         for process in processes:
-            process.wait(30)
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 SCRIPT = """
@@ -253,7 +257,7 @@ def test_processes_started_by_hand(tmp_path):
             [sys.executable, "-W", "ignore", "-c", SCRIPT, address],
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=240,
         )
         assert done.returncode == 0, done.stderr
         assert float(done.stdout) > 0.9

@@ -238,7 +238,9 @@ class RefineCurveDisplay(_Display):
     >>> from sklearn.datasets import load_iris
     >>> from lasn import LASNClassifier, RefineCurveDisplay
     >>> model = LASNClassifier(10, refine=0.01, random_state=0).fit(*load_iris(return_X_y=True))
-    >>> display = RefineCurveDisplay.from_estimator(model)  # doctest: +SKIP
+    >>> display = RefineCurveDisplay.from_estimator(model)
+    >>> display.ax_.get_xlabel()
+    'landmarks'
     """
 
     def __init__(self, curve: RefineCurve, *, name: str | None = None):
