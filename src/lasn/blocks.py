@@ -289,8 +289,9 @@ def add_sums(total: list[np.ndarray], sums) -> None:
 
 def _share(budget: int, n_blocks: int, block_bytes: int) -> tuple[int, int]:
     """How many blocks to keep, and how many bytes each may take for copies of active rows."""
-    if budget >= (1.0 + _ROOM_FOR_COPIES) * n_blocks * block_bytes:
-        return n_blocks, int(_ROOM_FOR_COPIES * block_bytes)
+    if budget >= n_blocks * block_bytes:
+        left = budget // n_blocks - block_bytes
+        return n_blocks, min(left, int(_ROOM_FOR_COPIES * block_bytes))
     return budget // (2 * block_bytes), budget // (2 * n_blocks)
 
 

@@ -26,7 +26,7 @@ def _fit_is_consistent(estimator, sizes: Sizes) -> None:
 
 
 def _one_fit_is_consistent(estimator) -> None:
-    known = estimator._current_landmark_parameters().keys()
+    known = estimator._parameters_of_this_fit().keys()
     expect(estimator._landmark_parameters.keys() == known, "its landmarks' parameters are wrong")
     rounds = getattr(estimator, "refine_curve_", [])
     entries = {

@@ -178,6 +178,11 @@ def more_landmarks(method: str, X, landmarks, k: int, rows: np.ndarray, groups, 
 
 def nearest_rows(X, landmarks):
     """The rows of X that are nearest to the landmarks, none of them twice."""
+    return X[nearest_places(X, landmarks)]
+
+
+def nearest_places(X, landmarks) -> np.ndarray:
+    """Their positions; two landmarks with the same nearest row get that one and the next."""
     from sklearn.metrics import pairwise_distances_argmin
 
     places = pairwise_distances_argmin(landmarks, X)
@@ -187,7 +192,7 @@ def nearest_rows(X, landmarks):
         free[places] = False
         again = np.setdiff1d(np.arange(len(places)), first)
         if len(again) == 0:
-            return X[places]
+            return places
         left = np.flatnonzero(free)
         places[again] = left[pairwise_distances_argmin(landmarks[again], X[left])]
 
@@ -299,9 +304,7 @@ def _short_kmeans(X, k: int, weight: np.ndarray, rng):
     points = _project(X, rng) if wide else X
     centres = kmeans_centres(points, k, weight, _LLOYD_STEPS, rng)
     if wide:
-        from sklearn.metrics import pairwise_distances_argmin  # slow to import
-
-        return X[np.unique(pairwise_distances_argmin(centres, points))]
+        return distinct_rows(X[np.sort(nearest_places(points, centres))])
     return centres.astype(X.dtype, copy=False)
 
 

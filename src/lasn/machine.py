@@ -64,8 +64,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _fit(self, problem: Problem | ChunkedProblem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
         previous = self._warm_start_model(problem.n_features, problem.n_problems)
+        solved = previous is not None and self._parameters_of_last_fit().get("C") == self.C
         if self.resume and self.checkpoint is not None:
-            previous = read_checkpoint(self, problem) or previous
+            resumed = read_checkpoint(self, problem)
+            previous, solved = resumed or previous, solved and resumed is None
         device = resolve_device(self.device)
         if device is not None and self.solver == "exact":
             raise ValueError(
@@ -112,10 +114,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
         def as_of_now(model):
             fitted = copy(self)._set_fitted(self._attributes(model, single), list(history))
-            fitted._landmark_parameters = self._current_landmark_parameters()
+            fitted._landmark_parameters = self._parameters_of_this_fit()
             return fitted
 
-        fit: Any = train_exact if self.solver == "exact" else train
+        fit: Any = train_exact if self.solver == "exact" else partial(train, solved=solved)
         if self.refine is not None:
             score = partial(self._score_of, y=y, sample_weight=here.sample_weight)
             fit = partial(train_refined, refine=self.refine, score=score)
@@ -140,7 +142,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self._set_fitted(attributes, training.newton.history)
         self.stage_seconds_ = training.seconds
         self.refine_curve_ = training.curve if self.refine is not None else []
-        self._landmark_parameters = self._current_landmark_parameters()
+        self._landmark_parameters = self._parameters_of_this_fit()
         callbacks.end(lambda: attributes)
         training.newton.warn_unless_converged(newton, training.model.dtype)
         return self
@@ -214,17 +216,23 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _fitted_kernel(self) -> Kernel:
         return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)
 
+    def _parameters_of_last_fit(self) -> dict:
+        return getattr(self, "_landmark_parameters", {})
+
+    def _parameters_of_this_fit(self) -> dict:
+        return self._current_landmark_parameters() | {"C": self.C}
+
     def _current_landmark_parameters(self) -> dict:
         return {name: getattr(self, name) for name in _LANDMARK_PARAMETERS}
 
     def _warm_start_model(self, n_features: int, n_problems: int) -> Model | None:
         """The model of the last fit, where ``warm_start`` asks for it and it still fits."""
-        if not (self.warm_start and hasattr(self, "_landmark_parameters")):
+        if not (self.warm_start and self._parameters_of_last_fit()):
             return None
         # Support vectors are no landmarks to begin a reduced problem with.
         if self.mapping_ is None and self.landmarks_ is not None and self.solver != "exact":
             return None
-        before, now = self._landmark_parameters, self._current_landmark_parameters()
+        before, now = self._parameters_of_last_fit(), self._current_landmark_parameters()
         same = all(before[name] is now[name] or _equal(before[name], now[name]) for name in now)
         model = self._fitted_model()
         if not same or model.W.shape[1] != n_problems or n_features != self._n_features_trained:

@@ -84,6 +84,7 @@ def train(
     memory_limit=None,
     workspace: Workspace | None = None,
     start: Model | None = None,
+    solved: bool = False,
     more_landmarks: Any = None,
     guess: Model | None = None,
     on_stage: Callable[[str], None] = lambda name: None,
@@ -91,9 +92,10 @@ def train(
 ) -> Training:
     """Fit the reduced problem.
 
-    ``start`` is a model whose landmarks and W are taken over; ``more_landmarks`` are rows to follow
-    those landmarks, and then the fit starts from the same function. ``guess`` is a model of a
-    similar problem, with any landmarks, that gives the first W.
+    ``start`` is a model whose landmarks and W are taken over; ``solved``: it was fitted with this
+    C, so that a small gradient is enough. ``more_landmarks`` are rows to follow those landmarks,
+    and then the fit starts from the same function. ``guess`` is a model of a similar problem, with
+    any landmarks, that gives the first W.
     """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
@@ -132,7 +134,7 @@ def train(
         model = replace(model, W=_embed(start, model))
         known, first = _start(problem.n_rows, pool, model, start, memory, rng)
     elif start is not None and start.W.shape == W.shape:
-        known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf))
+        known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf) if solved else None)
         first = replace(model, W=start.W)
     else:
         if guess is not None and mapping is not None:
