@@ -36,7 +36,7 @@ from lasn.problem import Memory, Problem
 from lasn.survey import Survey, chunk_weight, weighted_moments
 
 # Rows that are brought here to start from: as many as this, or as take up so many bytes.
-_POOL_ROWS = 1 << 18
+_POOL_ROWS = 1 << 16
 _POOL_BYTES = 64 << 20
 
 
