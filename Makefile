@@ -35,9 +35,10 @@ lint: $(VENV)/installed-test
 types: $(VENV)/installed-test
 	$(BIN)/mypy
 
-# scikit-learn's array API checks run only where SciPy's support for it is on.
+# scikit-learn's array API checks run only where SciPy's support for it is on. Processes that run
+# beside each other have a thread each: more would wait for cores.
 pytest: $(VENV)/installed-test
-	SCIPY_ARRAY_API=1 $(BIN)/python -m pytest -n auto
+	SCIPY_ARRAY_API=1 OMP_NUM_THREADS=$${OMP_NUM_THREADS:-1} $(BIN)/python -m pytest -n auto
 
 wheel: $(VENV)/installed-test
 	$(BIN)/python -m build --wheel --outdir dist

@@ -54,6 +54,16 @@ def run_doctest(block: CodeBlock, page: Path, names: dict) -> None:
 
 def run_python(block: CodeBlock, page: Path, names: dict) -> None:
     """Run a ``python`` block as a program."""
+    if "__main__" in block.body:  # it starts processes that import it again
+        Path("program.py").write_text(block.body)
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "program.py"],
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+        assert done.returncode == 0, f"{page.name}:{block.line}: {done.stderr}"
+        return
     code = "\n" * block.line + block.body
     exec(compile(code, str(page), "exec"), names)
 

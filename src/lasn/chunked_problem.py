@@ -68,6 +68,11 @@ class ChunkedProblem:
         return int(self.group_counts.sum())
 
     @property
+    def bytes_moved(self) -> int:
+        """Between here and the chunks, so far."""
+        return self.chunks.bytes_moved
+
+    @property
     def n_features(self) -> int:
         return self.survey.n_features
 

@@ -55,6 +55,11 @@ class Problem:
         return self.targets.shape[1]
 
     @property
+    def bytes_moved(self) -> int:
+        """Between here and the rows; they are at hand."""
+        return 0
+
+    @property
     def device(self) -> Any:
         """torch's device; None for NumPy."""
         return self.targets.device if is_tensor(self.targets) else None
