@@ -1,5 +1,6 @@
 """Rows on disk and in batches: the same model as from memory, within the limit, no leftovers."""
 
+import io
 import os
 import subprocess
 import sys
@@ -364,6 +365,30 @@ def test_the_judge_measures_and_says_so():
     assert "kept on disk: reading runs at" in said[0]
     assert "computed again when needed: reading runs at" in said[1]
     assert "do not fit on the disk" in said[2]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
+def test_a_full_disk_is_told_with_the_remedy(rows, monkeypatch):
+    full = open("/dev/full", "rb+", buffering=0)  # noqa: SIM115 - closed with the rows
+    monkeypatch.setattr("lasn.row_files.tempfile.TemporaryFile", lambda **options: full)
+    with pytest.raises(OSError, match=r"no room left in .* Set the environment variable TMPDIR"):
+        LASNClassifier(**ON_DISK).fit(as_batches(*rows, None)[0])
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_verbose_says_where_features_go(rows, monkeypatch):
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    X, y = rows
+    # 48 MB of features, of which the smallest budget has room for less.
+    quick = {"kernel": "laplacian", "landmarks": "uniform", "tol": 0.1, "random_state": 0}
+    model = LASNClassifier(1000, verbose=1, **quick, **ON_DISK)
+    model.fit(as_batches(X, y > 0, None)[0])
+    assert "features are" in terminal.getvalue()
 
 
 def test_rows_in_a_file_are_read_like_an_array(tmp_path):

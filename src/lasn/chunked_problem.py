@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lasn.blocks import ChosenRows
 from lasn.chunked_blocks import ChunkArray, ChunkedBlocks
-from lasn.chunks import Chunk, Chunks, LocalChunks
-from lasn.disk_features import Judge
+from lasn.chunks import Chunk, Chunks
 from lasn.kernels import gamma_of_moments
 from lasn.landmarks import (
     MAX_KMEANS_ROWS,
@@ -148,9 +148,9 @@ class ChunkedProblem:
         memory.workspace.clear()  # chunks have room of their own
         columns = model.columns
         judge = None
-        if isinstance(self.chunks, LocalChunks) and columns is not None and not once:
+        if columns is not None and not once:
             row_bytes = columns.n_columns * model.dtype.itemsize
-            judge = Judge(self.n_rows * row_bytes, self.tell)
+            judge = self.chunks.judge(self.n_rows * row_bytes, self.tell)
         blocks = ChunkedBlocks(
             self.chunks,
             self.rows,
@@ -378,8 +378,6 @@ def _draw(chunk: Chunk, weight, seed, k):
 
 
 def _near(chunk: Chunk, rows, targets, model: Model, margin, loss):
-    from lasn.blocks import ChosenRows
-
     X = chunk.X if rows is None else ChosenRows(chunk.X, rows)
     rests = loss.rests(targets, model.scores(X), margin)
     return np.flatnonzero(~rests.all(axis=1)), ()

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from lasn.blocks import add_sums
+from lasn.disk_features import Judge
 from lasn.row_files import RowFile
 
 
@@ -65,6 +66,9 @@ class Chunks(Protocol):
 
     def memory_for_features(self, limit: Any, reserved: int) -> int:
         """Bytes that all chunks together may keep."""
+
+    def judge(self, n_bytes: int, tell: Callable[[str], None]) -> Judge | None:
+        """Who decides whether so many bytes of features go to disk; None: they never do."""
 
 
 class LazySums(Sequence):
@@ -126,6 +130,9 @@ class LocalChunks:
 
         left = working_memory(limit, reserved)
         return max(left - self.waiting_room.limit, left // 4)
+
+    def judge(self, n_bytes, tell):
+        return Judge(n_bytes, tell)
 
 
 class WaitingRoom:

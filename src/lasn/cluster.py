@@ -79,6 +79,9 @@ class DaskChunks:
             sizes = [min(size, parse_memory_limit(limit)) for size in sizes]
         return int(sum(max(_FEATURES_SHARE * size - reserved, 0.05 * size) for size in sizes))
 
+    def judge(self, n_bytes, tell):
+        return None  # Dask spills what does not fit by itself
+
     def _submit(self, function: Callable, *arguments: Any) -> Any:
         return self.client.submit(function, *arguments, pure=False)
 

@@ -213,9 +213,11 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-        y : array-like of shape (n,)
-            Class labels of any type.
+        X : array-like or sparse matrix of shape (n, n_features), path, iterable or Dask collection
+            The path of a file or of a folder of Parquet files, or an iterable of (X, y) batches,
+            may be larger than memory (see ``memory_limit``); Dask's are fitted on their cluster.
+        y : array-like of shape (n,), path, name of a column, or None
+            Class labels of any type; None where X holds them.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows, zero or more. Weight 0 is a row left out, weight 2 a row twice.
 
@@ -523,8 +525,9 @@ class LASNRegressor(RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-        y : array-like of shape (n,) or (n, n_targets)
+        X : array-like or sparse matrix of shape (n, n_features), path, iterable or Dask collection
+            As for :class:`LASNClassifier`.
+        y : array-like of shape (n,) or (n, n_targets), path, name of a column, or None
         sample_weight : array-like of shape (n,), optional
 
         Returns

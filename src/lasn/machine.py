@@ -94,6 +94,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             kernel = previous.kernel
         newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
         bar = ProgressBar(self.verbose, self.tol)
+        if isinstance(problem, ChunkedProblem):
+            problem = replace(problem, tell=bar.note)
         callbacks = IterationCallbacks(self, here.X, y, here.sample_weight)
         observer = current_observer()
         history: list[dict] = []

@@ -64,6 +64,12 @@ class ProgressBar(Bar):
     def stage(self, name: str) -> None:
         self.draw(0.1 * _STAGES.get(name, 2), name)
 
+    def note(self, text: str) -> None:
+        """A line that stays."""
+        if self.active:
+            self.close()
+            self.stream.write(text + "\n")
+
     def rows(self, stage: str, count: int, share: float | None) -> None:
         """So many rows have been read or predicted; ``share`` of all, if that is known."""
         seconds = max(perf_counter() - self.start, 1e-9)

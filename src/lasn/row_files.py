@@ -7,6 +7,7 @@ pages behind that would count as this process's memory.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import tempfile
@@ -17,6 +18,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+_NO_ROOM = (
+    "There is no room left in {} for rows that memory_limit keeps out of memory. Set the "
+    "environment variable TMPDIR to a folder on a larger disk, or raise memory_limit"
+)
 _WINDOW_BYTES = 2 << 20
 # Chosen rows that are at least one of this many are read with those between them.
 _DENSE_ENOUGH = 8
@@ -47,7 +52,12 @@ class RowFile:
         view = _bytes_of(np.ascontiguousarray(values))
         self.size = max(self.size, offset + len(view))
         while len(view):
-            written = self._write_some(view, offset)
+            try:
+                written = self._write_some(view, offset)
+            except OSError as error:
+                if error.errno == errno.ENOSPC:
+                    raise OSError(errno.ENOSPC, _NO_ROOM.format(tempfile.gettempdir())) from error
+                raise
             view, offset = view[written:], offset + written
 
     def read(self, out: np.ndarray, offset: int) -> np.ndarray:

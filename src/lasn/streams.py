@@ -19,9 +19,7 @@ in binary, from which they are read as often as the fit needs them.
 
 from __future__ import annotations
 
-import errno
 import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -215,18 +213,8 @@ def _load(path: Any) -> Any:
 def gather(stream: Stream, limit) -> Gathered:
     """Go through a stream: its rows in memory, or on disk if they are many."""
     store = _Store(_room_in_memory(limit))
-    try:
-        for batch in stream.batches():
-            store.add(batch)
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            raise
-        raise OSError(
-            errno.ENOSPC,
-            f"There is no room left in {tempfile.gettempdir()} for a copy of the rows "
-            f"({store.n_rows} so far). Set the environment variable TMPDIR to a folder on a larger "
-            "disk, or raise memory_limit",
-        ) from error
+    for batch in stream.batches():
+        store.add(batch)
     return store.gathered(stream)
 
 
