@@ -1,5 +1,7 @@
 """Data that several test files share. Arrays are read-only: no estimator may write to its input."""
 
+import signal
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -7,6 +9,10 @@ from places import place, tensors_are_no_arrays
 from sklearn.datasets import load_digits, make_classification, make_friedman1
 
 __all__ = ["place", "tensors_are_no_arrays"]
+
+# A shell's background jobs ignore Ctrl-C, and so would the commands that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _frozen(*arrays):
