@@ -4,7 +4,7 @@
 of its own and returns the mapping that the function returned, with ``status`` added: "ok",
 "missing" (an import failed), "time-out", "error" (the last three with ``reason``). The process
 is killed after ``lifetime`` seconds, and earlier where the function sets a limit to a part of its
-work by ``at_most``. Nothing runs beside it.
+work by ``at_most``. Nothing runs beside it, unless ``side_by_side`` says so.
 """
 
 import argparse
@@ -20,6 +20,8 @@ import subprocess
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter, process_time
@@ -52,6 +54,17 @@ def isolated(target: str, lifetime: float | None = None, **arguments) -> dict:
         said = log.read_text(errors="replace").strip().splitlines()
         how = f"signal {-code}" if code < 0 else f"exit status {code}"
         return {"status": "error", "reason": f"{how}: {said[-1] if said else 'no output'}"}
+
+
+def side_by_side(tasks: Iterable[Callable[[], None]], jobs: int) -> None:
+    """Call the tasks, each of which waits for a process of its own, so many at a time.
+
+    What they time by the processor's clock on one thread each is then slowed by shared caches
+    only, for everyone alike.
+    """
+    with ThreadPoolExecutor(jobs) as pool:
+        for task in [pool.submit(task) for task in tasks]:
+            task.result()
 
 
 def _answer(target: str, arguments: dict, path: str) -> None:

@@ -10,6 +10,8 @@ some idle at the end of each candidate's five folds. One core (``OMP_NUM_THREADS
 is timed by the processor's clock, so that other processes do not matter much. A candidate that
 passes --limit seconds counts with that time and without a score.
 
+``OMP_NUM_THREADS=1`` with ``--jobs`` runs so many processes side by side, one on a core.
+
 What is finished is in benchmarks/results/tuning.csv and tuning-grid.csv and is not run again (but
 for the searches that --again names), so the run may be broken off, or split by --seconds.
 
@@ -20,7 +22,9 @@ where a target is missed.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
+from threading import Lock
 from time import perf_counter
 
 import numpy as np
@@ -37,6 +41,7 @@ from measure import (
     record_table,
     say,
     seconds,
+    side_by_side,
     verdicts,
     write_csv,
 )
@@ -121,6 +126,7 @@ class Ledger:
     def __init__(self, again: list[str]):
         self.searches = [one for one in read_csv("tuning") if one["search"] not in again]
         self.candidates = [] if "grid" in again else read_csv("tuning-grid")
+        self.lock = Lock()
 
     def search(self, name: str, search: str) -> dict | None:
         found = (one for one in self.searches if (one["data"], one["search"]) == (name, search))
@@ -131,14 +137,17 @@ class Ledger:
         return {(one["C"], one["factor"]): one for one in self.candidates if one["data"] == name}
 
     def add_search(self, record: dict) -> None:
-        self.searches.append(record)
         order = [case[0] for case in CASES]
-        self.searches.sort(key=lambda r: (order.index(r["data"]), SEARCHES.index(r["search"])))
-        write_csv("tuning", self.searches)
+        with self.lock:
+            self.searches.append(record)
+            self.searches.sort(key=lambda r: (order.index(r["data"]), SEARCHES.index(r["search"])))
+            write_csv("tuning", self.searches)
 
     def add_candidate(self, record: dict) -> None:
-        self.candidates.append(record)
-        write_csv("tuning-grid", self.candidates)
+        with self.lock:
+            self.candidates.append(record)
+            self.candidates.sort(key=lambda r: (r["data"], r["factor"], r["C"]))
+            write_csv("tuning-grid", self.candidates)
 
 
 def run_search(ledger: Ledger, name: str, rows: int | None, search: str, limit: float) -> None:
@@ -149,23 +158,18 @@ def run_search(ledger: Ledger, name: str, rows: int | None, search: str, limit: 
     say(f"{name} {search}: {result['status']} {result.get('seconds', 0.0):.1f} s")
 
 
-def run_grid(
-    ledger: Ledger, name: str, rows: int | None, limit: float, may_go_on: Callable[[], bool]
+def run_candidate(
+    ledger: Ledger, name: str, rows: int | None, C: float, factor: float, limit: float
 ) -> None:
-    """The candidates that are missing; then the best of them on all training rows."""
-    for factor in GAMMA_FACTORS:
-        for C in CS:
-            if (C, factor) in ledger.grid(name):
-                continue
-            if not may_go_on():
-                return
-            result = isolated("tuning:candidate", limit, name=name, rows=rows, C=C, factor=factor)
-            if result["status"] == "time-out":
-                result |= {"seconds": limit, "cv_accuracy": -np.inf}
-            say(f"{name} C={C:.3g} factor={factor:.3g}: {result['seconds']:.1f} s")
-            ledger.add_candidate(
-                {"data": name, "C": C, "factor": factor, "cores": cores()} | result
-            )
+    result = isolated("tuning:candidate", limit, name=name, rows=rows, C=C, factor=factor)
+    if result["status"] == "time-out":
+        result |= {"seconds": limit, "cv_accuracy": -np.inf}
+    say(f"{name} C={C:.3g} factor={factor:.3g}: {result['seconds']:.1f} s")
+    ledger.add_candidate({"data": name, "C": C, "factor": factor, "cores": cores()} | result)
+
+
+def finish_grid(ledger: Ledger, name: str, rows: int | None, limit: float) -> None:
+    """The best of the candidates on all training rows."""
     candidates = list(ledger.grid(name).values())
     best = max(candidates, key=lambda one: one["cv_accuracy"])
     only = {"C": best["C"], "gamma": best["gamma"]}
@@ -173,6 +177,30 @@ def run_grid(
     result["seconds"] += sum(one["seconds"] for one in candidates)
     result["cv_accuracy"] = best["cv_accuracy"]
     ledger.add_search({"data": name, "search": "grid", "cores": cores()} | result)
+
+
+def open_tasks(
+    ledger: Ledger, names: list[str], searches: list[str], limit: float
+) -> Iterator[Callable[[], None]]:
+    """Searches and candidates that are missing, those of the largest sets first."""
+    for name, rows, *_ in reversed(CASES):
+        for search in searches:
+            if name not in names or ledger.search(name, search):
+                continue
+            if search != "grid":
+                yield partial(run_search, ledger, name, rows, search, limit)
+                continue
+            for factor in GAMMA_FACTORS:
+                for C in CS:
+                    if (C, factor) not in ledger.grid(name):
+                        yield partial(run_candidate, ledger, name, rows, C, factor, limit)
+
+
+def finished_grids(ledger: Ledger, names: list[str], limit: float) -> Iterator[Callable[[], None]]:
+    for name, rows, *_ in CASES:
+        whole = len(ledger.grid(name)) == len(CS) * len(GAMMA_FACTORS)
+        if name in names and whole and not ledger.search(name, "grid"):
+            yield partial(finish_grid, ledger, name, rows, limit)
 
 
 def report(ledger: Ledger, names: list[str]) -> int:
@@ -214,22 +242,20 @@ def main() -> int:
     command.add_argument("--again", nargs="*", default=[], choices=SEARCHES, help="run anew")
     command.add_argument("--limit", type=float, default=1800.0, help="seconds a process may take")
     command.add_argument("--seconds", type=float, default=np.inf, help="start nothing after these")
+    command.add_argument("--jobs", type=int, default=1, help="processes side by side")
     options = command.parse_args()
     print(machine())
     began = perf_counter()
 
-    def may_go_on() -> bool:
-        return perf_counter() - began < options.seconds
+    def in_time(task: Callable[[], None]) -> Callable[[], None]:
+        return lambda: task() if perf_counter() - began < options.seconds else None
 
     ledger = Ledger(options.again)
-    for name, rows, *_ in CASES:
-        for search in options.search:
-            if name not in options.data or ledger.search(name, search) or not may_go_on():
-                continue
-            if search == "grid":
-                run_grid(ledger, name, rows, options.limit, may_go_on)
-            else:
-                run_search(ledger, name, rows, search, options.limit)
+    for tasks in (
+        open_tasks(ledger, options.data, options.search, options.limit),
+        finished_grids(ledger, options.data, options.limit),
+    ):
+        side_by_side(map(in_time, tasks), options.jobs)
     return report(ledger, options.data)
 
 

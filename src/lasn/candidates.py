@@ -68,21 +68,23 @@ def outwards(grid: Grid, found: Found) -> Candidates:
 def uphill(grid: Grid, start: Evaluation, found: Found) -> Candidates:
     """From the best of fewer landmarks to its neighbours, and further where those are better.
 
-    With more landmarks, which hold the model back less, a smaller C may do.
+    With more landmarks, which hold the model back less, a smaller C may do, and costs less.
     """
-    yield from _path(grid, start.gamma, grid.around(start.C, 1, 0), found)
+    yield from _downwards(grid, start.gamma, start.C, found)
     yield from _climb(grid, start.gamma, 1, found)
     if best_of(found()).gamma == start.gamma:
         yield from _climb(grid, start.gamma, -1, found)
 
 
-def onwards(grid: Grid, start: Evaluation, found: Found) -> Candidates:
-    """The best of fewer landmarks, and larger gammas where those are better.
+def onwards(grid: Grid, start: Evaluation, margin: float, found: Found) -> Candidates:
+    """The best of fewer landmarks, and larger gammas while those are better.
 
-    More landmarks can follow a kernel that is less smooth.
+    More landmarks can follow a kernel that is less smooth. Where they do not gain the margin, that
+    a less smooth one scores higher is chance more often than not, and none is tried.
     """
     yield start.gamma, [start.C]
-    yield from _climb(grid, start.gamma, 1, found)
+    if best_of(found()).score >= start.score + margin:
+        yield from _climb(grid, start.gamma, 1, found)
 
 
 def widen(grid: Grid, found: Found) -> Candidates:
@@ -126,6 +128,17 @@ def _path(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates
     """These C, and more of the grid where the best is at an end."""
     yield gamma, Cs
     yield from _extend(grid, gamma, Cs, found)
+
+
+def _downwards(grid: Grid, gamma: float, C: float, found: Found) -> Candidates:
+    """C's smaller neighbour, then smaller ones while they are better; if none is, C and larger."""
+    first = last = max(0, grid.Cs.index(C) - 1)
+    yield gamma, [grid.Cs[first]]
+    while last > 0 and grid.Cs.index(best_at(gamma, found).C) == last:
+        last -= 1
+        yield gamma, [grid.Cs[last]]
+    if grid.Cs.index(best_at(gamma, found).C) == first:
+        yield from _extend(grid, gamma, grid.Cs[last : first + 1], found)
 
 
 def _extend(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:

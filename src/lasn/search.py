@@ -194,8 +194,10 @@ class Search:
 
         if level > 0 and self.grows:
             start = self.level_best(level - 1)
-            further = uphill if level == 1 else onwards
-            yield from further(self.grid, start, found)
+            if level == 1:
+                yield from uphill(self.grid, start, found)
+            else:
+                yield from onwards(self.grid, start, self.margin, found)
             return
         yield from outwards(self.grid, found) if self.explores else whole_grid(self.grid)
         if level == 0 and self.grid.widens:
