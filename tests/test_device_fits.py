@@ -10,12 +10,6 @@ from sklearn.base import clone
 
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor
 from lasn.arrays import to_numpy
-from lasn.blocks import Workspace
-from lasn.kernels import Kernel
-from lasn.losses import SquaredHinge
-from lasn.newton import NewtonOptions
-from lasn.problem import Problem
-from lasn.training import train
 
 pytestmark = pytest.mark.usefixtures("tensors_are_no_arrays")
 
@@ -212,33 +206,6 @@ def test_memory_limit_changes_no_model(many_rows, device):
     np.testing.assert_allclose(
         tight.decision_function(X_test), free.decision_function(X_test), atol=0.02
     )
-
-
-@every_device
-def test_training_backs_off_when_memory_runs_out(binary, device):
-    torch, place = torch_device(device)
-    X, y = binary
-    calls = []
-
-    def greedy(A, B):
-        calls.append(len(A))
-        if len(calls) == 2:  # after the kernel among the landmarks
-            raise torch.OutOfMemoryError("as a GPU says it")
-        return A @ B.T
-
-    X, targets = torch.from_numpy(X.copy()).to(place), torch.from_numpy(2.0 * y - 1.0).to(place)
-    problem = Problem(X, targets[:, None], targets**2, (targets > 0).long(), 1.0, SquaredHinge())
-    with pytest.warns(UserWarning, match="ran out of memory"):
-        training = train(
-            problem,
-            kernel=Kernel(greedy),
-            n_landmarks=None,
-            landmarks=X[:10],
-            newton=NewtonOptions(),
-            rng=np.random.RandomState(0),
-            workspace=Workspace(),
-        )
-    assert np.isfinite(training.newton.value).all()
 
 
 @every_device
