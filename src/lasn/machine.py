@@ -325,11 +325,12 @@ def _fitted_columns(estimator: KernelMachine, device):
     kernel = estimator._fitted_kernel()
     known, there, source, columns = _prepared.get(estimator, (None, None, None, None))
     if known != kernel or there != device or source is not landmarks:
-        if device is not None or callable(kernel.name):
-            columns = kernel.against(Place(device).landmarks(landmarks), estimator._dtype)
+        placed = Place(device).landmarks(landmarks)
+        if callable(kernel.name):
+            columns = kernel.against(placed, estimator._dtype)
         else:
             beta = np.atleast_2d(estimator.dual_coef_).T
-            columns = prediction_columns(kernel, landmarks, beta, estimator._dtype)
+            columns = prediction_columns(kernel, placed, beta, estimator._dtype)
         _prepared[estimator] = (kernel, device, landmarks, columns)
     return columns
 
