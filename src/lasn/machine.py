@@ -216,8 +216,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = validate_data(
             self,
-            X,
-            y,
+            as_numpy(X),
+            as_numpy(y),
             reset=False,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
