@@ -16,7 +16,7 @@ import pytest
 import scipy.sparse as sp
 from devices import tensors_are_no_arrays, torch_device
 
-from lasn import machine, selection
+from lasn import features, machine, selection
 from lasn.blocks import MemoryBlocks
 from lasn.devices import resolve_device
 
@@ -94,6 +94,6 @@ def place(request, monkeypatch):
     def resolve(device):
         return here.device if device == "cpu" else resolve_device(device)
 
-    for module in (machine, selection):
+    for module in (features, machine, selection):
         monkeypatch.setattr(module, "resolve_device", resolve)
     return here

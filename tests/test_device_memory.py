@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from devices import every_device, torch_device
 
-from lasn import LASNClassifier, LASNClassifierCV
+from lasn import LASNClassifier
 from lasn.kernels import resolve_gamma
 
 
@@ -119,48 +119,6 @@ def test_a_mapped_file_is_not_read_into_memory(tmp_path, rows):
         warnings.simplefilter("error")
         tensor = shared_tensor(mapped)
     assert tensor.data_ptr() == mapped.ctypes.data
-
-
-class _Shortage:
-    """A device's memory runs out at the given calls of a kernel; then there is enough again."""
-
-    def __init__(self, torch, *calls):
-        self.torch, self.calls, self.count = torch, calls, 0
-
-    def __call__(self, A, B):
-        self.count += 1
-        if self.count in self.calls:
-            raise self.torch.OutOfMemoryError("as a GPU says it")
-        return self.torch.exp(-0.1 * self.torch.cdist(A, B) ** 2)
-
-    def __deepcopy__(self, memo):
-        return self
-
-
-@every_device
-def test_prediction_backs_off_when_memory_runs_out(curved, device):
-    torch, _ = torch_device(device)
-    X, y = curved
-    kernel = _Shortage(torch)
-    model = LASNClassifier(30, kernel=kernel, device=device, random_state=0).fit(X, y)
-    expected = model.decision_function(X)
-    kernel.calls = (kernel.count + 1,)
-    with pytest.warns(UserWarning, match=r"ran out of memory; going on with \d+ rows at a time"):
-        found = model.decision_function(X)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-@every_device
-def test_a_search_backs_off_when_memory_runs_out(binary, device):
-    torch, _ = torch_device(device)
-    X, y = binary
-    settings = {"Cs": [1.0, 10.0], "gammas": [0.1], "landmarks": X[:20], "cv": 3, "device": device}
-    expected = LASNClassifierCV(kernel=_Shortage(torch), **settings).fit(X, y)
-    with pytest.warns(UserWarning, match="ran out of memory; going on with 50 % of"):
-        found = LASNClassifierCV(kernel=_Shortage(torch, 2), **settings).fit(X, y)
-    np.testing.assert_allclose(
-        found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"]
-    )
 
 
 @every_device

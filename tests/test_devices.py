@@ -233,3 +233,13 @@ def test_values_go_back_to_where_rows_came_from():
     assert isinstance(give_back(np.ones(2), rows), torch.Tensor)
     assert isinstance(give_back(rows, np.ones(2)), np.ndarray)
     assert isinstance(give_back(np.array(["a"]), rows), np.ndarray)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_matrix])
+def test_rows_for_a_device_without_float64_are_float32(rng, container):
+    torch, _ = torch_device("torch")
+    from lasn.torch_rows import place_rows
+
+    X = container(rng.normal(size=(20, 3)))
+    assert place_rows(X, torch.device("mps"), memory=0).dtype == torch.float32
+    assert place_rows(X, torch.device("cpu"), memory=0).dtype == torch.float64

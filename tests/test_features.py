@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from forms import FORMS, data_frame
+from places import every_place
 from sklearn.decomposition import PCA
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import RidgeClassifier
@@ -14,6 +15,8 @@ from lasn import NystroemMap
 from lasn.arrays import to_numpy
 from lasn.features import PAPER_CUTOFF, best_rank_k_map, mapping_matrix, spectral_factor
 from lasn.kernels import Kernel
+
+pytestmark = every_place
 
 
 def random_gram(rank, size, rng):
@@ -40,12 +43,12 @@ def test_rank_deficiency_is_cut(place, rng, dtype):
     np.testing.assert_allclose(M @ M.T, np.linalg.pinv(K, rcond=1e-9), atol=1e-9)
 
 
-def test_duplicate_landmarks_add_no_column(binary):
+def test_duplicate_landmarks_add_no_column(place, binary):
     L = binary[0][:10]
     kernel = Kernel("rbf", gamma=0.3)
-    once = mapping_matrix(kernel(L, L))
+    once = to_numpy(mapping_matrix(place.array(kernel(L, L))))
     doubled = np.vstack([L, L[:4]])
-    twice = mapping_matrix(kernel(doubled, doubled))
+    twice = to_numpy(mapping_matrix(place.array(kernel(doubled, doubled))))
     assert once.shape == (10, 10)
     assert twice.shape == (14, 10)
     X = binary[0]
@@ -53,39 +56,39 @@ def test_duplicate_landmarks_add_no_column(binary):
     np.testing.assert_allclose(G @ G.T, F @ F.T, atol=1e-9)
 
 
-def test_negative_eigenvalues_of_tanh_are_cut(binary):
+def test_negative_eigenvalues_of_tanh_are_cut(place, binary):
     L = binary[0][:40]
     K = Kernel("tanh", gamma=0.3, coef0=-1.0)(L, L)
     values, vectors = np.linalg.eigh(K)
     positive = values > 1e-12
     assert values[0] < -0.1
-    M = mapping_matrix(K)
+    M = to_numpy(mapping_matrix(place.array(K)))
     assert M.shape == (40, np.count_nonzero(positive))
     kept = vectors[:, positive]
     np.testing.assert_allclose(K @ M @ M.T @ K, (kept * values[positive]) @ kept.T, atol=1e-9)
 
 
-def test_cutoff_of_the_paper_is_absolute():
+def test_cutoff_of_the_paper_is_absolute(place):
     assert PAPER_CUTOFF == 1e-6
-    K = np.diag([1e3, 2e-6, 0.5e-6])
+    K = place.array(np.diag([1e3, 2e-6, 0.5e-6]))
     assert mapping_matrix(K, cutoff=PAPER_CUTOFF).shape == (3, 2)
     assert mapping_matrix(1e6 * K, cutoff=PAPER_CUTOFF).shape == (3, 3)
 
 
 @pytest.mark.parametrize(("dtype", "columns"), [(np.float32, 2), (np.float64, 3)])
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
-def test_automatic_cutoff_follows_scale_and_dtype(dtype, columns, scale):
-    K = scale * np.diag([1.0, 1e-5, 1e-9, 1e-17])
+def test_automatic_cutoff_follows_scale_and_dtype(place, dtype, columns, scale):
+    K = place.array(scale * np.diag([1.0, 1e-5, 1e-9, 1e-17]))
     assert mapping_matrix(K, dtype=dtype).shape == (4, columns)
 
 
-def test_cholesky_in_float32_gives_the_same_kernel_as_the_spectrum(rng):
+def test_cholesky_in_float32_gives_the_same_kernel_as_the_spectrum(place, rng):
     """300 landmarks, well conditioned: M differs, F F^T agrees to what float32 can tell."""
     X = rng.normal(size=(500, 6))
     L = X[:300]
     kernel = Kernel("rbf", gamma=0.5)
     K_ll, K = kernel(L, L), kernel(X, L)
-    M = mapping_matrix(K_ll, dtype=np.float32)
+    M = to_numpy(mapping_matrix(place.array(K_ll), dtype=np.float32))
     np.testing.assert_array_equal(M, np.triu(M))
     cholesky = K @ M
     spectral = K @ mapping_matrix(K_ll, dtype=np.float64)
@@ -93,18 +96,18 @@ def test_cholesky_in_float32_gives_the_same_kernel_as_the_spectrum(rng):
 
 
 @pytest.mark.parametrize("kernel", [Kernel("rbf", gamma=1e-3), Kernel("tanh", coef0=-1.0)])
-def test_many_float32_landmarks_of_bad_condition_give_finite_features(rng, kernel):
+def test_many_float32_landmarks_of_bad_condition_give_finite_features(place, rng, kernel):
     L = np.repeat(rng.normal(size=(150, 3)), 2, axis=0)
     K_ll = kernel(L, L)
-    F = K_ll @ mapping_matrix(K_ll, dtype=np.float32)
+    F = K_ll @ to_numpy(mapping_matrix(place.array(K_ll), dtype=np.float32))
     positive = spectral_factor(K_ll)
     np.testing.assert_allclose(F @ F.T, positive @ positive.T, atol=1e-3 * np.abs(K_ll).max())
 
 
-def test_kernel_without_positive_eigenvalues_is_an_error():
+def test_kernel_without_positive_eigenvalues_is_an_error(place):
     for K in (np.zeros((5, 5)), -np.eye(5)):
         with pytest.raises(ValueError, match=r"No eigenvalue .* 5 landmarks .*kernel parameters"):
-            mapping_matrix(K)
+            mapping_matrix(place.array(K))
 
 
 def test_best_rank_k_of_full_rank_is_the_kernel(rng):
@@ -220,3 +223,18 @@ def test_paper_cutoff_is_a_parameter(binary):
         for cutoff in ("auto", PAPER_CUTOFF, 1e-2)
     ]
     assert 100 >= kept[0] > kept[1] > kept[2] > 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tensors_are_mapped_to_tensors_where_they_are(place, three_classes, dtype):
+    X, y = three_classes
+    settings = {"n_landmarks": 20, "landmarks": "class_kmeans", "random_state": 0}
+    rows, labels = place.array(X.astype(dtype)), place.array(y)
+    features = NystroemMap(**settings).fit(rows, labels)
+    F = features.transform(rows)
+    assert type(F) is type(rows)
+    assert F.dtype == rows.dtype
+    assert getattr(F, "device", None) == getattr(rows, "device", None)
+    assert isinstance(features.landmarks_, np.ndarray)
+    F, G = to_numpy(F), NystroemMap(**settings, device="cpu").fit(X, y).transform(X)
+    np.testing.assert_allclose(F @ F.T, G @ G.T, atol=1e-4)

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 from forms import SPARSE_FORMS
 
 from lasn import landmarks as landmarks_module
+from lasn.arrays import to_numpy
 from lasn.landmarks import (
     check_landmarks,
     choose_landmarks,
@@ -15,6 +16,21 @@ from lasn.landmarks import (
 )
 
 METHODS = ["kmeans", "class_kmeans", "boundary", "uniform"]
+
+
+@pytest.fixture
+def choose(place):
+    """``choose_landmarks`` of rows, groups and weights that are in the place."""
+
+    def choose(method, X, k, groups=None, sample_weight=None, **options):
+        groups, sample_weight = (
+            None if one is None else place.array(one) for one in (groups, sample_weight)
+        )
+        return choose_landmarks(
+            method, place.rows(X), k, groups=groups, sample_weight=sample_weight, **options
+        )
+
+    return choose
 
 
 def blobs(counts, rng, distance=100.0):
@@ -47,37 +63,31 @@ def test_more_landmarks_than_rows_are_refused_with_a_warning():
 
 @pytest.mark.parametrize("k", [1, 2, 7, 50])
 @pytest.mark.parametrize("method", METHODS)
-def test_as_many_landmarks_as_asked_for(method, k, rng):
+def test_as_many_landmarks_as_asked_for(choose, method, k, rng):
     X, groups = blobs([60, 40], rng)
-    chosen = choose_landmarks(method, X, k, groups=groups, rng=rng, active_rows=all_active)
+    chosen = choose(method, X, k, groups=groups, rng=rng, active_rows=all_active)
     assert chosen.shape == (k, 2)
     assert np.isfinite(chosen).all()
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_same_seed_gives_the_same_landmarks(method, rng):
+def test_same_seed_gives_the_same_landmarks(choose, method, rng):
     X, groups = blobs([60, 40], rng)
 
-    def choose(seed):
-        return choose_landmarks(
-            method,
-            X,
-            10,
-            groups=groups,
-            rng=np.random.RandomState(seed),
-            active_rows=all_active,
-        )
+    def seeded(seed):
+        rng = np.random.RandomState(seed)
+        return choose(method, X, 10, groups=groups, rng=rng, active_rows=all_active)
 
-    np.testing.assert_array_equal(choose(0), choose(0))
-    assert not np.array_equal(choose(0), choose(1))
+    np.testing.assert_array_equal(seeded(0), seeded(0))
+    assert not np.array_equal(seeded(0), seeded(1))
 
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("k", [9, 10, 100])
-def test_all_rows_come_once_in_an_order_of_their_values(method, k, rng):
+def test_all_rows_come_once_in_an_order_of_their_values(choose, method, k, rng):
     X = rng.normal(size=(7, 3))[[0, 1, 2, 3, 4, 5, 6, 0, 1]]
-    chosen = choose_landmarks(method, X, k, rng=rng)
-    shuffled = choose_landmarks(method, X[rng.permutation(9)], k, rng=rng)
+    chosen = choose(method, X, k, rng=rng)
+    shuffled = choose(method, X[rng.permutation(9)], k, rng=rng)
     assert chosen.shape == (7, 3)
     np.testing.assert_array_equal(chosen, np.unique(X, axis=0))
     np.testing.assert_array_equal(chosen, shuffled)
@@ -95,17 +105,17 @@ def test_distinct_sparse_rows_are_the_distinct_dense_rows(form, rng):
     np.testing.assert_array_equal(again.toarray(), chosen.toarray())
 
 
-def test_kmeans_ignores_groups_and_weights_nothing_twice(rng):
+def test_kmeans_ignores_groups_and_weights_nothing_twice(choose, rng):
     X, groups = blobs([60, 40], rng)
     seeds = np.random.RandomState(0), np.random.RandomState(0)
-    with_groups = choose_landmarks("kmeans", X, 10, groups=groups, rng=seeds[0])
-    without = choose_landmarks("kmeans", X, 10, rng=seeds[1])
+    with_groups = choose("kmeans", X, 10, groups=groups, rng=seeds[0])
+    without = choose("kmeans", X, 10, rng=seeds[1])
     np.testing.assert_array_equal(with_groups, without)
 
 
-def test_kmeans_centres_are_means_of_their_rows(rng):
+def test_kmeans_centres_are_means_of_their_rows(choose, rng):
     X, groups = blobs([60, 40], rng)
-    chosen = choose_landmarks("class_kmeans", X, 2, groups=groups, rng=rng)
+    chosen = choose("class_kmeans", X, 2, groups=groups, rng=rng)
     means = [X[groups == group].mean(axis=0) for group in (0, 1)]
     np.testing.assert_allclose(chosen, means, rtol=1e-4, atol=1e-4)
 
@@ -121,28 +131,28 @@ def test_kmeans_centres_are_means_of_their_rows(rng):
         ([100, 200, 300, 400], 2, [0, 0, 1, 1]),
     ],
 )
-def test_classes_get_equal_shares_and_small_ones_all_their_rows(counts, k, shares, rng):
+def test_classes_get_equal_shares_and_small_ones_all_their_rows(choose, counts, k, shares, rng):
     X, groups = blobs(counts, rng)
-    chosen = choose_landmarks("class_kmeans", X, k, groups=groups, rng=rng)
+    chosen = choose("class_kmeans", X, k, groups=groups, rng=rng)
     np.testing.assert_array_equal(np.bincount(group_of(chosen), minlength=len(counts)), shares)
 
 
-def test_weights_move_the_centres(rng):
+def test_weights_move_the_centres(choose, rng):
     X, groups = blobs([50, 50], rng)
     weight = np.where(groups == 0, 1.0, 1e6)
-    chosen = choose_landmarks("kmeans", X, 1, sample_weight=weight, rng=rng)
+    chosen = choose("kmeans", X, 1, sample_weight=weight, rng=rng)
     np.testing.assert_allclose(chosen[0], X[groups == 1].mean(axis=0), rtol=1e-3)
 
 
-def test_uniform_takes_rows_and_follows_weights(rng):
+def test_uniform_takes_rows_and_follows_weights(choose, rng):
     X, groups = blobs([50, 50], rng)
-    chosen = choose_landmarks("uniform", X, 20, sample_weight=1.0 * (groups == 1), rng=rng)
+    chosen = choose("uniform", X, 20, sample_weight=1.0 * (groups == 1), rng=rng)
     rows = {tuple(row) for row in X[groups == 1]}
     assert len({tuple(row) for row in chosen} & rows) == 20
 
 
 @pytest.mark.parametrize("k", [4, 5])
-def test_boundary_takes_its_second_half_from_active_rows(k, rng):
+def test_boundary_takes_its_second_half_from_active_rows(choose, k, rng):
     X, groups = blobs([100, 100], rng)
     near = np.abs(X - 100.0 * groups[:, None]).max(axis=1) < 0.3
     calls = []
@@ -151,7 +161,7 @@ def test_boundary_takes_its_second_half_from_active_rows(k, rng):
         calls.append((first, rows))
         return near[rows]
 
-    chosen = choose_landmarks("boundary", X, k, groups=groups, rng=rng, active_rows=active_rows)
+    chosen = choose("boundary", X, k, groups=groups, rng=rng, active_rows=active_rows)
     ((first, rows),) = calls
     np.testing.assert_array_equal(rows, np.arange(200))
     assert len(first) == (k + 1) // 2
@@ -161,21 +171,21 @@ def test_boundary_takes_its_second_half_from_active_rows(k, rng):
     assert np.all(np.abs(second - 100.0 * group_of(second)[:, None]) < 0.3)
 
 
-def test_boundary_with_few_active_rows_takes_them_all(rng):
+def test_boundary_with_few_active_rows_takes_them_all(choose, rng):
     X, groups = blobs([100, 100], rng)
     few = [3, 150, 160]
 
     def active_rows(first, rows):
         return np.isin(rows, few)
 
-    chosen = choose_landmarks("boundary", X, 20, groups=groups, rng=rng, active_rows=active_rows)
+    chosen = choose("boundary", X, 20, groups=groups, rng=rng, active_rows=active_rows)
     assert chosen.shape == (13, 2)
     assert {tuple(row) for row in chosen[10:]} == {tuple(X[row]) for row in few}
 
 
-def test_boundary_without_active_rows_keeps_its_first_half(rng):
+def test_boundary_without_active_rows_keeps_its_first_half(choose, rng):
     X, groups = blobs([100, 100], rng)
-    chosen = choose_landmarks(
+    chosen = choose(
         "boundary",
         X,
         20,
@@ -187,17 +197,15 @@ def test_boundary_without_active_rows_keeps_its_first_half(rng):
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_equal_rows_do_no_harm(method, rng):
+def test_equal_rows_do_no_harm(choose, method, rng):
     X = np.repeat(rng.normal(size=(3, 2)), 40, axis=0)
-    chosen = choose_landmarks(
-        method, X, 10, groups=np.arange(120) % 2, rng=rng, active_rows=all_active
-    )
+    chosen = choose(method, X, 10, groups=np.arange(120) % 2, rng=rng, active_rows=all_active)
     assert 1 <= len(chosen) <= 10
     assert np.all(chosen >= X.min(axis=0) - 1e-6)
     assert np.all(chosen <= X.max(axis=0) + 1e-6)
 
 
-def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(rng, monkeypatch):
+def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(choose, rng, monkeypatch):
     monkeypatch.setattr(landmarks_module, "MAX_KMEANS_ROWS", 50)
     X, groups = blobs([500, 500], rng)
     seen = []
@@ -206,18 +214,16 @@ def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(rng, monkeypatch
         seen.append(rows)
         return np.ones(len(rows), dtype=bool)
 
-    choose_landmarks("boundary", X, 10, groups=groups, rng=rng, active_rows=active_rows)
+    choose("boundary", X, 10, groups=groups, rng=rng, active_rows=active_rows)
     (rows,) = seen
     assert len(rows) == len(np.unique(rows)) == 50
     assert set(groups[rows]) == {0, 1}
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_wide_sparse_rows_give_landmarks_that_are_rows(method, rng):
+def test_wide_sparse_rows_give_landmarks_that_are_rows(choose, method, rng):
     X = sp.random(200, 50_000, density=1e-3, format="csr", random_state=rng)
-    chosen = choose_landmarks(
-        method, X, 20, groups=np.arange(200) % 2, rng=rng, active_rows=all_active
-    )
+    chosen = choose(method, X, 20, groups=np.arange(200) % 2, rng=rng, active_rows=all_active)
     assert sp.issparse(chosen)
     assert chosen.format == "csr"
     assert 10 <= chosen.shape[0] <= 20
@@ -226,52 +232,51 @@ def test_wide_sparse_rows_give_landmarks_that_are_rows(method, rng):
     np.testing.assert_allclose(products, np.ravel(norms), rtol=1e-12)
 
 
-def test_wide_sparse_rows_find_the_clusters(rng):
+def test_wide_sparse_rows_find_the_clusters(choose, rng):
     centres = sp.random(4, 50_000, density=1e-2, format="csr", random_state=rng)
     noise = sp.random(200, 50_000, density=1e-5, format="csr", random_state=rng)
     X = (centres[np.arange(200) % 4] + noise).tocsr()
     found = set()
     for seed in range(3):
-        chosen = choose_landmarks("kmeans", X, 12, rng=np.random.RandomState(seed))
+        chosen = choose("kmeans", X, 12, rng=np.random.RandomState(seed))
         found |= set(np.argmax((chosen @ centres.T).toarray(), axis=1))
     assert found == {0, 1, 2, 3}
 
 
-def test_narrow_sparse_rows_give_the_centres_of_dense_rows(three_classes):
+def test_narrow_sparse_rows_give_the_centres_of_dense_rows(choose, three_classes):
     X, y = three_classes
     seeds = np.random.RandomState(0), np.random.RandomState(0)
-    dense = choose_landmarks("class_kmeans", X, 12, groups=y, rng=seeds[0])
-    sparse = choose_landmarks("class_kmeans", sp.csr_matrix(X), 12, groups=y, rng=seeds[1])
+    dense = choose("class_kmeans", X, 12, groups=y, rng=seeds[0])
+    sparse = choose("class_kmeans", sp.csr_matrix(X), 12, groups=y, rng=seeds[1])
     np.testing.assert_allclose(np.asarray(sparse), dense, atol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("method", METHODS)
-def test_landmarks_keep_the_dtype(method, dtype, rng):
+def test_landmarks_keep_the_dtype(choose, method, dtype, rng):
     X = rng.normal(size=(100, 2)).astype(dtype)
-    chosen = choose_landmarks(
-        method, X, 10, groups=np.arange(100) % 2, rng=rng, active_rows=all_active
-    )
+    chosen = choose(method, X, 10, groups=np.arange(100) % 2, rng=rng, active_rows=all_active)
     assert chosen.dtype == dtype
 
 
-def test_own_landmarks_are_taken_in_the_dtype_of_the_rows(binary):
+def test_own_landmarks_are_taken_in_the_dtype_of_the_rows(place, binary):
     X, _ = binary
-    checked = check_landmarks(X[:5].tolist(), X.astype(np.float32))
+    checked = check_landmarks(X[:5].tolist(), place.rows(X.astype(np.float32)))
     assert checked.dtype == np.float32
     np.testing.assert_allclose(checked, X[:5], rtol=1e-6)
 
 
-def test_own_landmarks_of_another_width_are_an_error(binary):
+def test_own_landmarks_of_another_width_are_an_error(place, binary):
     X, _ = binary
     with pytest.raises(ValueError, match=r"landmarks has 4 features but X has 5"):
-        check_landmarks(X[:5, :4], X)
+        check_landmarks(place.array(X[:5, :4]), place.rows(X))
 
 
-def test_target_bins_hold_about_equally_many_rows(rng):
-    bins = target_bins(np.column_stack([rng.normal(size=400), np.zeros(400)]))
+def test_target_bins_hold_about_equally_many_rows(place, rng):
+    targets = place.array(np.column_stack([rng.normal(size=400), np.zeros(400)]))
+    bins = to_numpy(target_bins(targets))
     np.testing.assert_array_equal(np.bincount(bins), [100, 100, 100, 100])
 
 
-def test_constant_target_is_one_bin():
-    assert len(np.unique(target_bins(np.ones((10, 1))))) == 1
+def test_constant_target_is_one_bin(place):
+    assert len(np.unique(to_numpy(target_bins(place.array(np.ones((10, 1))))))) == 1

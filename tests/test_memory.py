@@ -1,9 +1,10 @@
-"""What memory_limit means."""
+"""What memory_limit means, here and on a device."""
 
 import numpy as np
 import pytest
 
-from lasn.memory import parse_memory_limit, physical_memory, resident_memory, working_memory
+from lasn.memory import parse_memory_limit, physical_memory, resident_memory
+from lasn.problem import free_memory
 
 
 @pytest.mark.parametrize(
@@ -53,10 +54,29 @@ def test_resident_memory_grows_with_what_is_held():
     assert 0 < before < resident_memory() - held.nbytes // 2
 
 
-def test_process_counts_towards_the_limit():
-    limit = resident_memory() + (1 << 30)
-    assert working_memory(limit) == pytest.approx(1 << 30, rel=0.1)
+def held_in(place):
+    """Bytes that count towards the limit before a fit takes any: the process's, or a GPU's."""
+    if place.name != "cuda":
+        return resident_memory()
+    import torch
+
+    return torch.cuda.memory_allocated(place.device)
 
 
-def test_a_small_block_is_always_allowed():
-    assert 1 << 20 <= working_memory("1KB") <= 64 << 20
+def test_what_is_held_and_what_is_reserved_count_towards_the_limit(place):
+    limit = held_in(place) + (1 << 30)
+    assert free_memory(place.device, limit, 0) == pytest.approx(1 << 30, rel=0.1)
+    assert free_memory(place.device, limit, 1 << 29) == pytest.approx(1 << 29, rel=0.1)
+
+
+def test_a_small_block_is_always_allowed(place):
+    assert 1 << 20 <= free_memory(place.device, "1KB", 0) <= 64 << 20
+
+
+def test_no_more_is_free_than_there_is(place):
+    most = physical_memory()
+    if place.name == "cuda":
+        import torch
+
+        most = torch.cuda.mem_get_info(place.device)[1]
+    assert free_memory(place.device, None, 0) <= most

@@ -80,22 +80,26 @@ class _Curvature:
         return 1.0
 
     def assemble(self, column, base):
-        return Assembled(self._matrix(column), None)
+        return Assembled(self.point.objective.place.array(self._matrix(column)), None)
 
     def mean_assembly_cost(self, columns):
         return 1.0
 
     def assemble_mean(self, columns):
         matrices = [self._matrix(index) for index in columns]
-        return Assembled(np.mean(matrices, axis=0), None)
+        return Assembled(self.point.objective.place.array(np.mean(matrices, axis=0)), None)
 
 
 class LogCosh:
-    """f_c(w) = 1/2 |w|^2 + a_c sum log cosh(B w - s_c): smooth, strongly convex, c problems."""
+    """f_c(w) = 1/2 |w|^2 + a_c sum log cosh(B w - s_c): smooth, strongly convex, c problems.
+
+    Its Hessians are in the place.
+    """
 
     n_variables, n_problems, precision, alike = 4, 3, 1e-16, None
 
-    def __init__(self, scale=5.0):
+    def __init__(self, place, scale=5.0):
+        self.place = place
         rng = np.random.RandomState(0)
         self.B = rng.normal(size=(9, 4))
         self.s = scale * rng.normal(size=(9, 3))
@@ -137,18 +141,18 @@ ZERO = NewtonStart(np.zeros((4, 3)))
 
 
 @pytest.mark.parametrize("solver", ["newton", "newton-cg", "auto"])
-def test_minimises_any_objective(solver):
-    objective = LogCosh()
+def test_minimises_any_objective(place, solver):
+    objective = LogCosh(place)
     result = minimize(objective, ZERO, NewtonOptions(tol=1e-10, solver=solver))
     assert result.status == [Status.CONVERGED] * 3
     gradient = objective.g(result.W, np.arange(3))
     assert np.all(np.linalg.norm(gradient, axis=0) <= 1e-10 * objective.gradient_norm_at_zero())
 
 
-def test_columns_are_independent_problems():
-    together = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
+def test_columns_are_independent_problems(place):
+    together = minimize(LogCosh(place), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
     for column in range(3):
-        alone = LogCosh()
+        alone = LogCosh(place)
         alone.a, alone.s, alone.n_problems = alone.a[[column]], alone.s[:, [column]], 1
         result = minimize(
             alone, NewtonStart(np.zeros((4, 1))), NewtonOptions(tol=1e-12, solver="newton")
@@ -156,62 +160,65 @@ def test_columns_are_independent_problems():
         np.testing.assert_allclose(result.W[:, 0], together.W[:, column], atol=1e-12)
 
 
-def test_converged_columns_take_no_further_part():
-    result = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
+def test_converged_columns_take_no_further_part(place):
+    result = minimize(LogCosh(place), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
     steps = np.array([record["step_length"] for record in result.history])
     finished = [np.flatnonzero(steps[:, c])[-1] for c in range(3)]
     assert min(finished) < max(finished)
     assert all((steps[last + 1 :, c] == 0).all() for c, last in enumerate(finished))
 
 
-def test_the_value_never_rises():
-    result = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-10))
+def test_the_value_never_rises(place):
+    result = minimize(LogCosh(place), ZERO, NewtonOptions(tol=1e-10))
     values = np.array([record["value"] for record in result.history])
     assert np.all(np.diff(values, axis=0) <= 1e-12 * np.abs(values[1:]))
 
 
-def test_iteration_limit_is_kept_and_said():
+def test_iteration_limit_is_kept_and_said(place):
     options = NewtonOptions(tol=1e-12, max_iter=1)
-    result = minimize(LogCosh(), ZERO, options)
+    result = minimize(LogCosh(place), ZERO, options)
     assert result.n_iter == 1
     assert Status.ITERATION_LIMIT in result.status
     with pytest.warns(ConvergenceWarning, match=r"max_iter=1 .*Raise max_iter"):
         result.warn_unless_converged(options, np.float64)
 
 
-def test_stops_at_rounding_level_and_says_what_to_do():
+def test_stops_at_rounding_level_and_says_what_to_do(place):
     options = NewtonOptions(tol=1e-300, max_iter=50)
-    result = minimize(LogCosh(), ZERO, options)
+    result = minimize(LogCosh(place), ZERO, options)
     assert Status.ROUNDING in result.status
     assert result.n_iter < 50
     with pytest.warns(ConvergenceWarning, match="float32 arithmetic.*dtype"):
         result.warn_unless_converged(options, np.float32)
 
 
-def test_a_start_at_the_solution_needs_no_iteration():
-    solved = minimize(LogCosh(), ZERO, NewtonOptions(tol=1e-10))
-    again = minimize(LogCosh(), NewtonStart(solved.W, solved.value), NewtonOptions(tol=1e-6))
+def test_a_start_at_the_solution_needs_no_iteration(place):
+    solved = minimize(LogCosh(place), ZERO, NewtonOptions(tol=1e-10))
+    again = minimize(LogCosh(place), NewtonStart(solved.W, solved.value), NewtonOptions(tol=1e-6))
     assert again.n_iter == 0
     assert again.status == [Status.CONVERGED] * 3
 
 
-def test_a_start_that_is_not_at_the_promised_value_is_not_believed():
+def test_a_start_that_is_not_at_the_promised_value_is_not_believed(place):
     far = NewtonStart(np.full((4, 3), 3.0), value=np.zeros(3))
-    result = minimize(LogCosh(), far, NewtonOptions(tol=0.9))
+    result = minimize(LogCosh(place), far, NewtonOptions(tol=0.9))
     assert result.n_iter > 0
 
 
-def test_a_callback_can_stop_it():
+def test_a_callback_can_stop_it(place):
     seen = []
     result = minimize(
-        LogCosh(), ZERO, NewtonOptions(tol=1e-12), lambda W, record: seen.append(record) or True
+        LogCosh(place),
+        ZERO,
+        NewtonOptions(tol=1e-12),
+        lambda W, record: seen.append(record) or True,
     )
     assert len(seen) == result.n_iter == 1
     assert Status.INTERRUPTED in result.status
 
 
-def test_line_search_finds_sufficient_decrease():
-    objective = LogCosh()
+def test_line_search_finds_sufficient_decrease(place):
+    objective = LogCosh(place)
     point = objective.evaluate(np.zeros((4, 3)), np.arange(3))
     D = -100.0 * point.gradient  # far too long
     slope = (point.gradient * D).sum(axis=0)
@@ -221,8 +228,8 @@ def test_line_search_finds_sufficient_decrease():
     assert np.all(objective.line(point, D).value(t) <= point.value + options.sigma * t * slope)
 
 
-def test_line_search_gives_up_on_a_direction_that_ascends():
-    objective = LogCosh()
+def test_line_search_gives_up_on_a_direction_that_ascends(place):
+    objective = LogCosh(place)
     point = objective.evaluate(np.zeros((4, 3)), np.arange(3))
     D = point.gradient
     promised = -(np.linalg.norm(D, axis=0) ** 2)
@@ -276,11 +283,11 @@ def test_conjugate_gradients_stop_at_their_limit():
     assert steps.max() == 7
 
 
-def test_factorize_repairs_what_rounding_took():
+def test_factorize_repairs_what_rounding_took(place):
     V = np.eye(5)
     V[-1, -1] = -1e-13
-    factor = factorize(V)
+    factor = factorize(place.array(V))
     assert 0.0 < factor.shift < 1e-10
     assert np.isfinite(factor.solve(np.ones((5, 1)))).all()
     with pytest.raises(np.linalg.LinAlgError):
-        factorize(-np.eye(3))
+        factorize(place.array(-np.eye(3)))

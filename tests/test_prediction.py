@@ -2,11 +2,15 @@
 
 import numpy as np
 import pytest
+from places import every_place
 from sklearn.datasets import make_classification
 
 from lasn import LASNClassifier, LASNRegressor
+from lasn.arrays import to_numpy
 from lasn.kernels import Kernel
 from lasn.prediction import prediction_columns
+
+pytestmark = every_place
 
 
 def exact_scores(model, X):
@@ -35,27 +39,28 @@ def test_each_target_counts_by_its_own_size(rng):
     assert np.all(error <= 1e-4 * np.abs(expected).max(axis=0))
 
 
-def test_float32_stays_where_it_will_do(rng):
+def test_float32_stays_where_it_will_do(place, rng):
     L = rng.normal(size=(200, 5))
     mild, wild = np.ones((200, 1)), np.full((200, 1), 1e6)
     wild[::2] = -1e6
     wild = wild[np.argsort(L[:, 0])]
+    L = place.rows(L)
     assert prediction_columns(Kernel("rbf"), L, mild, np.float32).dtype == np.float32
     assert prediction_columns(Kernel("rbf", gamma=1e-4), L, wild, np.float32).dtype == np.float64
     assert prediction_columns(Kernel("rbf"), L, mild, np.float64).dtype == np.float64
 
 
-def test_what_overflows_in_float32_is_predicted_in_float64(rng):
-    L = 1e4 * rng.normal(size=(20, 3))
+def test_what_overflows_in_float32_is_predicted_in_float64(place, rng):
+    L = place.rows(1e4 * rng.normal(size=(20, 3)))
     kernel = Kernel("polynomial", gamma=1.0, degree=6)
     assert prediction_columns(kernel, L, np.ones((20, 1)), np.float32).dtype == np.float64
 
 
 @pytest.mark.parametrize("k", [1, 63, 64, 65, 300])
 @pytest.mark.parametrize("c", [1, 3, 40])
-def test_sums_over_groups_of_landmarks(rng, k, c):
+def test_sums_over_groups_of_landmarks(place, rng, k, c):
     X, L = rng.normal(size=(50, 4)), rng.normal(size=(k, 4))
     coef = rng.normal(size=(k, c))
-    columns = Kernel("rbf", gamma=0.1).against(L, np.float32)
+    columns = Kernel("rbf", gamma=0.1).against(place.rows(L), np.float32)
     expected = Kernel("rbf", gamma=0.1)(X, L) @ coef
-    np.testing.assert_allclose(columns.times(X, coef), expected, atol=1e-4)
+    np.testing.assert_allclose(to_numpy(columns.times(place.rows(X), coef)), expected, atol=1e-4)

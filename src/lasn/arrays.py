@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from lasn.memory import OrOnTheCpu, with_less_memory
+
 # Up to this many groups are summed one after the other on a device.
 _FEW_GROUPS = 64
 
@@ -133,25 +135,31 @@ def bincount(groups: Any, weights: Any, size: int) -> Any:
 def unique_inverse(labels: Any) -> tuple[np.ndarray, Any]:
     """The distinct labels, sorted, as a NumPy array, and each label's position among them."""
     if is_tensor(labels):
-        classes, positions = labels.unique(return_inverse=True)
-        return to_numpy(classes), positions
+        plan = OrOnTheCpu("the list of classes", labels.device)
+        classes, positions = with_less_memory(
+            lambda: labels.to(plan.device).unique(return_inverse=True), plan
+        )
+        return to_numpy(classes), positions.to(labels.device)
     return np.unique(labels, return_inverse=True)
 
 
 def permutation(n: int, rng: np.random.RandomState, place: Any) -> Any:
     """0, ..., n - 1 in random order, in the place where the array ``place`` is.
 
-    A device without room for that leaves them in the host's memory.
+    A device without room for that leaves them in the host's memory: sorting takes several times the
+    room of the result.
     """
     if not is_tensor(place):
         return rng.permutation(n)
     torch = sys.modules["torch"]
     seed = int(rng.randint(2**31))
-    try:
-        generator = torch.Generator(device=place.device).manual_seed(seed)
-        return torch.randperm(n, generator=generator, device=place.device)
-    except torch.OutOfMemoryError:  # sorting takes several times the room of the result
-        return torch.randperm(n, generator=torch.Generator().manual_seed(seed))
+    plan = OrOnTheCpu("an order of the rows", place.device)
+
+    def shuffle() -> Any:
+        generator = torch.Generator(device=plan.device).manual_seed(seed)
+        return torch.randperm(n, generator=generator, device=plan.device)
+
+    return with_less_memory(shuffle, plan)
 
 
 def concatenate(parts: Sequence[Any]) -> Any:

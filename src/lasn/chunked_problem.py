@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from lasn.blocks import ChosenRows
 from lasn.chunked_blocks import ChunkArray, ChunkedBlocks
 from lasn.chunks import Chunk, Chunks
+from lasn.devices import Place
 from lasn.kernels import gamma_of_moments
 from lasn.landmarks import (
     MAX_KMEANS_ROWS,
@@ -81,11 +82,12 @@ class ChunkedProblem:
         """A few rows, which show what rows are like."""
         return self.survey.examples
 
-    def on(self, device: Any, memory_limit: Any) -> ChunkedProblem:
-        if device is not None:
+    def on(self, place: Place, memory_limit: Any) -> ChunkedProblem:
+        if place.device is not None:
             raise ValueError(
-                f"Rows on disk or on a cluster are fitted by the CPU; device={str(device)!r} was "
-                'given. Set device="cpu", or give a memory-mapped array.'
+                "Rows on disk or on a cluster are fitted by the CPU; "
+                f'device={str(place.device)!r} was given. Set device="cpu", or give a '
+                "memory-mapped array."
             )
         return self
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from lasn.arrays import is_tensor, to_numpy
+from lasn.memory import for_each_part
 
 # A check of all values at once would take a quarter of their memory again.
 _VALUES_AT_ONCE = 1 << 28
@@ -60,6 +61,51 @@ def resolve_device(name: str) -> Any:
     return torch.device("cuda", index)
 
 
+class Place:
+    """Where work on rows happens, a plan for a device whose memory runs out.
+
+    Rows are taken to the device where they fit. If memory runs out, they stay outside, in the
+    host's memory, and come block by block. If it runs out again, torch works on the CPU.
+    """
+
+    def __init__(self, device: Any):
+        self.device = device
+        self._takes_rows = device is not None
+        self._is_last = False
+
+    def rows(self, X: Any, memory_limit: Any) -> Any:
+        """Rows in the form in which they are worked on here; as they are where that is NumPy."""
+        if self.device is None:
+            return X
+        from lasn.torch_blocks import device_memory
+        from lasn.torch_rows import place_rows
+
+        memory = device_memory(self.device, memory_limit) if self._takes_rows else 0
+        rows = place_rows(X, self.device, memory)
+        was_inside = is_tensor(X) and X.device.type != "cpu"
+        self._takes_rows = is_tensor(rows) and not was_inside
+        return rows
+
+    def landmarks(self, landmarks: Any) -> Any:
+        """The same for landmarks, which are few."""
+        if self.device is None:
+            return landmarks
+        from lasn.torch_rows import place_landmarks
+
+        return place_landmarks(landmarks, self.device)
+
+    def can_shrink(self) -> bool:
+        return not self._is_last
+
+    def shrink(self) -> str:
+        if self._takes_rows:
+            self._takes_rows = False
+            return "rows that stay in the host's memory"
+        self.device = resolve_device("torch")
+        self._takes_rows = self._is_last = True
+        return "the CPU"
+
+
 def is_foreign(array: Any) -> bool:
     """Whether an array is another library's: torch's, or one with DLPack and the array API."""
     if is_tensor(array):
@@ -77,6 +123,11 @@ def as_tensor(array: Any) -> Any:
     import torch
 
     return torch.from_dlpack(array)
+
+
+def as_host_tensor(array: Any) -> Any:
+    """A foreign array as a tensor in the host's memory; anything else as it is."""
+    return as_tensor(array).cpu() if is_foreign(array) else array
 
 
 def as_numpy(array: Any) -> Any:
@@ -127,7 +178,11 @@ def check_tensor(name: str, tensor: Any, ndim: tuple[int, ...] = (2,)) -> Any:
         tensor = tensor.to(torch.float32)
     elif not tensor.is_floating_point():
         tensor = tensor.to(torch.float32 if tensor.device.type == "mps" else torch.float64)
-    parts = tensor.split(max(1, _VALUES_AT_ONCE // max(1, tensor[0].numel())))
-    if not all(bool(torch.isfinite(part).all()) for part in parts):
-        raise ValueError(f"Input {name} contains NaN or infinity; every value must be finite.")
+
+    def check_part(rows: slice) -> None:
+        if not bool(torch.isfinite(tensor[rows]).all()):
+            raise ValueError(f"Input {name} contains NaN or infinity; every value must be finite.")
+
+    size = max(1, _VALUES_AT_ONCE // max(1, tensor[0].numel()))
+    for_each_part(tensor.shape[0], size, check_part)
     return tensor

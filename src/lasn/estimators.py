@@ -225,7 +225,7 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         -------
         self
         """
-        problem, y = self._problem(X, y, sample_weight)
+        problem, y = self._given(X, y, sample_weight)
         return self._fit(problem, y, single=False)
 
     def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
@@ -534,7 +534,7 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         -------
         self
         """
-        problem, y = self._problem(X, y, sample_weight)
+        problem, y = self._given(X, y, sample_weight)
         return self._fit(problem, y, single=is_single(problem, y))
 
     def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:

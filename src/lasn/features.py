@@ -23,13 +23,16 @@ import scipy.sparse as sp
 from scipy.linalg import LinAlgError, cholesky, eigh, lapack
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from lasn.arrays import is_tensor, like, to_numpy
+from lasn.arrays import is_tensor, like, numpy_dtype, to_numpy
+from lasn.devices import Place, as_numpy, give_back, resolve_device
 from lasn.factors import inverse_cholesky
 from lasn.kernels import Kernel, resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
+from lasn.memory import with_less_memory
 from lasn.parameters import check_parameters, landmarks_rule
+from lasn.targets import validate_rows
 
 # The absolute cut of the paper, for ``eigenvalue_cutoff``.
 PAPER_CUTOFF = 1e-6
@@ -172,6 +175,9 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     eigenvalue_cutoff : "auto" or float, default="auto"
         Directions with eigenvalues up to this are dropped; 1e-6 is the paper's.
     random_state : int, RandomState instance or None, default=None
+    device : {"cpu", "cuda", "cuda:N", "mps", "torch"}, default="cpu"
+        Where to compute, as for :class:`LASNClassifier`. Features come back as the rows came:
+        tensors on their device for tensors.
 
     Attributes
     ----------
@@ -208,6 +214,7 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         landmarks="kmeans",
         eigenvalue_cutoff="auto",
         random_state=None,
+        device="cpu",
     ):
         self.n_landmarks = n_landmarks
         self.kernel = kernel
@@ -217,6 +224,7 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.landmarks = landmarks
         self.eigenvalue_cutoff = eigenvalue_cutoff
         self.random_state = random_state
+        self.device = device
 
     def fit(self, X, y=None):
         """Choose landmarks and compute the mapping matrix.
@@ -233,23 +241,29 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         # Landmarks near the boundary need a classifier to find it.
         check_parameters(self, landmarks=landmarks_rule("kmeans", "class_kmeans", "uniform"))
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        groups = None if y is None else np.unique(np.asarray(y), return_inverse=True)[1]
-        self.gamma_ = resolve_gamma(self.gamma, X)
-        kernel = self._fitted_kernel()
+        place = Place(resolve_device(self.device))
+        X = validate_rows(self, X, place.device, reset=True)
+        groups = None if y is None else np.unique(np.asarray(as_numpy(y)), return_inverse=True)[1]
+        return with_less_memory(lambda: self._fit_rows(X, groups, place), place)
+
+    def _fit_rows(self, X, groups, place: Place):
+        rows = place.rows(X, None)
+        self.gamma_ = resolve_gamma(self.gamma, X if sp.issparse(X) else rows)
         if isinstance(self.landmarks, str):
             self.landmarks_ = choose_landmarks(
                 self.landmarks,
-                X,
+                rows,
                 count_landmarks(self.n_landmarks, X.shape[0]),
                 groups=groups,
                 rng=check_random_state(self.random_state),
             )
         else:
-            self.landmarks_ = check_landmarks(self.landmarks, X)
+            self.landmarks_ = check_landmarks(self.landmarks, rows)
         self.n_landmarks_ = self.landmarks_.shape[0]
-        K_ll = kernel(self.landmarks_, self.landmarks_)
-        self.mapping_ = mapping_matrix(K_ll, cutoff=self.eigenvalue_cutoff, dtype=X.dtype)
+        landmarks = place.landmarks(self.landmarks_)
+        K_ll = self._fitted_kernel()(landmarks, landmarks)
+        dtype = numpy_dtype(rows.dtype)
+        self.mapping_ = to_numpy(mapping_matrix(K_ll, cutoff=self.eigenvalue_cutoff, dtype=dtype))
         self._n_features_out = self.mapping_.shape[1]
         return self
 
@@ -266,8 +280,16 @@ class NystroemMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             float32 for float32 rows, float64 otherwise.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return self._fitted_kernel().against(self.landmarks_, X.dtype).times(X, self.mapping_)
+        place = Place(resolve_device(self.device))
+        given = validate_rows(self, X, place.device, reset=False)
+
+        def attempt() -> Any:
+            rows = place.rows(given, None)
+            landmarks = place.landmarks(self.landmarks_)
+            columns = self._fitted_kernel().against(landmarks, numpy_dtype(rows.dtype))
+            return columns.times(rows, self.mapping_)
+
+        return give_back(with_less_memory(attempt, place), X)
 
     def _fitted_kernel(self) -> Kernel:
         return Kernel(self.kernel, gamma=self.gamma_, degree=self.degree, coef0=self.coef0)

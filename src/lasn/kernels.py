@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lasn.arrays import to_numpy, wide
+from lasn.arrays import like, to_numpy, wide
+from lasn.memory import for_each_part
 from lasn.threads import for_each_slice
 
 KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
@@ -183,11 +184,15 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     origin = wide(X[:1])
     # A cache full; on a device, far less than its memory.
     size = 8192 if isinstance(X, np.ndarray) else max(1, (1 << 24) // X.shape[1])
-    for start in range(0, X.shape[0], size):
-        rows = X[start : start + size] - origin
-        some = weight[start : start + size]
-        mean += to_numpy(some @ rows)
-        mean_square += to_numpy(some @ (rows * rows))
+
+    def add(part: slice) -> None:
+        rows = X[part] - origin
+        some = like(weight[part], rows)
+        sums = to_numpy(some @ rows), to_numpy(some @ (rows * rows))
+        mean[:] += sums[0]
+        mean_square[:] += sums[1]
+
+    for_each_part(X.shape[0], size, add)
     return mean + to_numpy(origin[0]), np.maximum(mean_square - mean**2, 0.0)
 
 

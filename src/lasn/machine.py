@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lasn.arrays import (
     cast,
-    is_tensor,
     to_numpy,
 )
 from lasn.callbacks import (
@@ -31,9 +30,10 @@ from lasn.callbacks import (
 from lasn.checkpoints import read_checkpoint, write_checkpoint
 from lasn.chunked_problem import ChunkedProblem
 from lasn.devices import (
+    Place,
+    as_host_tensor,
     as_numpy,
     as_tensor,
-    check_tensor,
     is_foreign,
     resolve_device,
 )
@@ -41,6 +41,7 @@ from lasn.elsewhere import FoundRows, find_rows
 from lasn.exact import train_exact
 from lasn.kernels import Kernel
 from lasn.landmarks import here
+from lasn.memory import OrOnTheCpu, with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters
@@ -49,7 +50,7 @@ from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.refine import train_refined
 from lasn.survey import Survey, survey
-from lasn.targets import check_sample_weight, check_targets
+from lasn.targets import check_sample_weight, check_targets, validate_rows
 from lasn.training import train
 
 # Parameters that decide what the landmarks are: warm_start keeps them while these stay.
@@ -60,6 +61,18 @@ _LANDMARK_PARAMETERS = (
 
 class KernelMachine(CallbackSupportMixin, BaseEstimator):
     """What classifier and regressor share: rows in, scores out."""
+
+    def _given(self, *arrays: Any) -> tuple[Problem | ChunkedProblem, Any]:
+        """What ``_problem`` makes of rows, targets and weights, on the device where they are.
+
+        Where it has no room for encoded targets, they are made of copies in the host's memory.
+        """
+        plan = OrOnTheCpu("targets", None)
+
+        def attempt() -> Any:
+            return self._problem(*(map(as_host_tensor, arrays) if plan.gave_up else arrays))
+
+        return with_less_memory(attempt, plan)
 
     def _fit(self, problem: Problem | ChunkedProblem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
@@ -86,17 +99,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 f'refine={self.refine!r} needs device="cpu", rows in memory and a solver that is '
                 f'not "exact"; device={self.device!r} and solver={self.solver!r} were given.'
             )
-        here, problem = problem, problem.on(device, self.memory_limit)
-        gamma = (here if sp.issparse(here.X) else problem).gamma(self.gamma)
-        if previous is None:
-            kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
-        else:
-            kernel = previous.kernel
         newton = NewtonOptions(tol=self.tol, max_iter=self.max_iter, solver=self.solver)
         bar = ProgressBar(self.verbose, self.tol)
         if isinstance(problem, ChunkedProblem):
             problem = replace(problem, tell=bar.note)
-        callbacks = IterationCallbacks(self, here.X, y, here.sample_weight)
+        callbacks = IterationCallbacks(self, problem.X, y, problem.sample_weight)
         observer = current_observer()
         history: list[dict] = []
 
@@ -121,11 +128,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
         fit: Any = train_exact if self.solver == "exact" else partial(train, solved=solved)
         if self.refine is not None:
-            score = partial(self._score_of, y=y, sample_weight=here.sample_weight)
+            score = partial(self._score_of, y=y, sample_weight=problem.sample_weight)
             fit = partial(train_refined, refine=self.refine, score=score)
-        try:
-            training = fit(
-                replace(problem, C=float(self.C)),
+        place = Place(device)
+
+        def attempt() -> Any:
+            history.clear()
+            placed: Any = problem.on(place, self.memory_limit)
+            if previous is None:
+                gamma = (problem if sp.issparse(problem.X) else placed).gamma(self.gamma)
+                kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)
+            else:
+                kernel = previous.kernel
+            return fit(
+                replace(placed, C=float(self.C)),
                 kernel=kernel,
                 n_landmarks=self.n_landmarks,
                 landmarks=self.landmarks,
@@ -138,6 +154,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 on_stage=on_stage,
                 on_iteration=on_iteration,
             )
+
+        try:
+            training = with_less_memory(attempt, place)
         finally:
             bar.close()
         attributes = self._attributes(training.model, single)
@@ -178,14 +197,18 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """K(X, L) beta + b, shape (m,) or (m, c): NumPy's, or a tensor on the device."""
         check_is_fitted(self)
         device = resolve_device(self.device)
-        X = self._validate_rows(X, device, reset=False)
-        if device is not None and (is_tensor(X) or self.landmarks_ is not None):
-            from lasn.torch_blocks import device_memory
-            from lasn.torch_rows import place_rows
-
-            X = place_rows(X, device, device_memory(device, self.memory_limit))
+        X = validate_rows(self, X, device, reset=False)
+        if self.landmarks_ is None:  # a product that takes less time than a copy of the rows
+            device = None
+        place = Place(device)
         beta = np.atleast_2d(self.dual_coef_).T
-        values = cast(scores(X, _fitted_columns(self, device), beta, self.intercept_), X.dtype)
+
+        def attempt() -> Any:
+            rows = place.rows(X, self.memory_limit)
+            columns = _fitted_columns(self, place.device)
+            return cast(scores(rows, columns, beta, self.intercept_), rows.dtype)
+
+        values = with_less_memory(attempt, place)
         return values[:, 0] if values.shape[1] == 1 and self._n_scores is None else values
 
     def _fitted_problem(self, X, y, sample_weight) -> Problem:
@@ -193,8 +216,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         check_is_fitted(self)
         X, y = validate_data(
             self,
-            X,
-            y,
+            as_numpy(X),
+            as_numpy(y),
             reset=False,
             accept_sparse="csr",
             dtype=[np.float64, np.float32],
@@ -270,7 +293,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         device = resolve_device(self.device)
         self._n_features_trained = getattr(self, "n_features_in_", None)
         if device is not None and is_foreign(X):
-            X = self._validate_rows(X, device, reset=True)
+            X = validate_rows(self, X, device, reset=True)
             y = check_targets(as_tensor(y), X.shape[0], **y_options)
         else:
             X, y = validate_data(
@@ -282,16 +305,6 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
                 **y_options,
             )
         return X, y, check_sample_weight(as_tensor(sample_weight), X)
-
-    def _validate_rows(self, X, device, reset: bool):
-        """Rows as an array, a CSR matrix or, for a torch device, a tensor if they are foreign."""
-        if device is not None and is_foreign(X):
-            X = as_tensor(X)
-            rows = check_tensor("X", X)
-            validate_data(self, X, skip_check_array=True, reset=reset)
-            return rows
-        types = [np.float64, np.float32]
-        return validate_data(self, as_numpy(X), accept_sparse="csr", dtype=types, reset=reset)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -312,16 +325,12 @@ def _fitted_columns(estimator: KernelMachine, device):
     kernel = estimator._fitted_kernel()
     known, there, source, columns = _prepared.get(estimator, (None, None, None, None))
     if known != kernel or there != device or source is not landmarks:
-        if device is not None:
-            from lasn.torch_rows import place_rows
-
-            placed = place_rows(landmarks, device, memory=1 << 62)
+        placed = Place(device).landmarks(landmarks)
+        if callable(kernel.name):
             columns = kernel.against(placed, estimator._dtype)
-        elif callable(kernel.name):
-            columns = kernel.against(landmarks, estimator._dtype)
         else:
             beta = np.atleast_2d(estimator.dual_coef_).T
-            columns = prediction_columns(kernel, landmarks, beta, estimator._dtype)
+            columns = prediction_columns(kernel, placed, beta, estimator._dtype)
         _prepared[estimator] = (kernel, device, landmarks, columns)
     return columns
 

@@ -1,11 +1,14 @@
-"""Memory: what ``memory_limit`` means, and how much of it is left."""
+"""Memory: what ``memory_limit`` means, how much of it is left, and what to do when it runs out."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -15,6 +18,10 @@ _UNITS = {"": 1, "b": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 # Rows are worked on in blocks of about this size however much memory there is.
 _SMALLEST_BUDGET = 32 << 20
+# Fewer rows at a time would not save a device whose memory is full.
+_FEWEST_ROWS = 1024
+
+Result = TypeVar("Result")
 
 
 def parse_memory_limit(limit) -> int:
@@ -82,14 +89,83 @@ def working_memory(limit, reserved: int = 0) -> int:
     return max(parse_memory_limit(limit) - resident_memory() - reserved, _SMALLEST_BUDGET)
 
 
+class Plan(Protocol):
+    """How work goes about a device's memory."""
+
+    def can_shrink(self) -> bool:
+        """Whether there is a way to take less of it."""
+
+    def shrink(self) -> str:
+        """Take less of it from now on; the words say how: "going on with ..."."""
+
+
+def with_less_memory(work: Callable[[], Result], plan: Plan) -> Result:
+    """What ``work()`` returns, which follows the plan.
+
+    Each time that a device runs out of memory, the plan takes less of it, a warning says so, and
+    the work begins again.
+    """
+    while True:
+        try:
+            return work()
+        except Exception as error:
+            if not (is_out_of_memory(error) and plan.can_shrink()):
+                raise
+        # Here the error is gone, and with it all that it held.
+        sys.modules["torch"].cuda.empty_cache()
+        warn_caller(
+            f"The device ran out of memory; going on with {plan.shrink()}. Set memory_limit to "
+            "leave more of it to others from the start."
+        )
+
+
 def is_out_of_memory(error: Exception) -> bool:
-    """Whether it is torch's word for a device whose memory is full."""
-    return type(error).__name__ == "OutOfMemoryError"
+    """Whether a device's memory is full, in the words of torch or of a library that it calls."""
+    if type(error).__name__ == "OutOfMemoryError":
+        return True
+    words = ("out of memory", "ALLOC_FAILED")
+    return isinstance(error, RuntimeError) and any(word in str(error) for word in words)
 
 
-def warn_out_of_memory(remedy: str) -> None:
-    """Say that a device ran out of memory, and how the work goes on."""
-    warn_caller(
-        f"The device ran out of memory; going on with {remedy}. Set memory_limit to leave more of "
-        "it to others from the start."
-    )
+@dataclass
+class RowsAtATime:
+    """The plan to work on some rows after the others: fewer of them at a time."""
+
+    size: int
+
+    def can_shrink(self) -> bool:
+        return self.size > _FEWEST_ROWS
+
+    def shrink(self) -> str:
+        self.size = max(self.size // 4, _FEWEST_ROWS)
+        return f"{self.size} rows at a time"
+
+
+@dataclass
+class OrOnTheCpu:
+    """The plan to make something on the device, or else on the CPU."""
+
+    what: str
+    device: Any
+    gave_up: bool = False
+
+    def can_shrink(self) -> bool:
+        return not self.gave_up
+
+    def shrink(self) -> str:
+        self.device, self.gave_up = "cpu", True
+        return f"{self.what} made on the CPU"
+
+
+def for_each_part(n_rows: int, size: int, work: Callable[[slice], None]) -> None:
+    """``work(rows)`` for slices of so many rows, in order; shorter ones once memory ran out."""
+    plan = RowsAtATime(size)
+    start = 0
+
+    def next_part() -> int:
+        stop = min(start + plan.size, n_rows)
+        work(slice(start, stop))
+        return stop
+
+    while start < n_rows:
+        start = with_less_memory(next_part, plan)

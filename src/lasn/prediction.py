@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lasn.arrays import is_tensor, like
+from lasn.arrays import is_tensor, like, to_numpy
 from lasn.kernels import Kernel, KernelColumns
 
 # Of the largest score, at few rows: others may be worse, and 1e-4 are promised.
@@ -37,7 +37,7 @@ def prediction_columns(kernel: Kernel, landmarks: Any, beta: np.ndarray, dtype: 
     Parameters
     ----------
     kernel : Kernel
-    landmarks : array or CSR matrix of shape (k, p)
+    landmarks : array or CSR matrix of shape (k, p), or the same on a torch device
     beta : array of shape (k, c)
         Coefficients of the landmarks; K(X, L) beta are the scores.
     dtype : dtype
@@ -64,10 +64,10 @@ def prediction_columns(kernel: Kernel, landmarks: Any, beta: np.ndarray, dtype: 
         return exact
     heaviest = np.argsort(np.abs(beta).max(axis=1))[-_MEASURED_ROWS:]
     rows = landmarks[np.sort(heaviest)]
-    expected = exact.times(rows, beta)
+    expected = to_numpy(exact.times(rows, beta))
     columns = kernel.against(landmarks, dtype)
     try:
-        error = np.abs(columns.times(rows, beta) - expected).max(axis=0)
+        error = np.abs(to_numpy(columns.times(rows, beta)) - expected).max(axis=0)
     except ValueError:  # float32 overflows where float64 does not
         return exact
     allowed = _TOLERANCE * np.abs(expected).max(axis=0)

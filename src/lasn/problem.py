@@ -7,7 +7,6 @@ neither here nor on a device give the same answers in ``chunked_problem.py``.
 
 from __future__ import annotations
 
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +14,11 @@ import numpy as np
 
 from lasn.arrays import bincount, is_tensor, like, nonzero, to_numpy, widest_dtype
 from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace, chosen_rows
+from lasn.devices import Place
 from lasn.kernels import resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks
 from lasn.losses import Loss
-from lasn.memory import is_out_of_memory, warn_out_of_memory, working_memory
+from lasn.memory import working_memory
 from lasn.model import Model
 from lasn.objective import RegularizedLoss
 
@@ -66,24 +66,21 @@ class Problem:
 
     def place(self, rows: Any) -> Any:
         """Landmarks where the rows are."""
-        if self.device is None or rows is None:
+        if rows is None:
             return rows
-        from lasn.torch_rows import place_rows
+        return Place(self.device).landmarks(rows)
 
-        return place_rows(rows, self.device, memory=1 << 62)
-
-    def on(self, device: Any, memory_limit: Any) -> Problem:
-        """The problem on one of torch's devices; as it is where that is None."""
+    def on(self, place: Place, memory_limit: Any) -> Problem:
+        """The problem on one of torch's devices; as it is where the place has none."""
+        device = place.device
         if device is None:
             return self
-        from lasn.torch_blocks import device_memory
-        from lasn.torch_rows import place_rows, shared_tensor
+        from lasn.torch_rows import shared_tensor
 
-        X = place_rows(self.X, device, device_memory(device, memory_limit))
         dtype = widest_dtype(device)
         return replace(
             self,
-            X=X,
+            X=place.rows(self.X, memory_limit),
             targets=shared_tensor(self.targets).to(device, dtype),
             sample_weight=shared_tensor(self.sample_weight).to(device, dtype),
             groups=shared_tensor(self.groups).to(device),
@@ -183,25 +180,26 @@ class Problem:
 
 @dataclass
 class Memory:
-    """How many bytes of features may be kept, and where; and what a fit inside this one is told."""
+    """How many bytes of features may be kept, and where; and what a fit inside this one is told.
+
+    A plan for a device whose memory runs out: smaller blocks.
+    """
 
     budget: int
     workspace: Workspace
     limits: dict[str, Any]
     device: Any = None
 
-    def can_shrink(self, error: Exception) -> bool:
-        """Whether a device ran out of memory, and less of it may do."""
-        return is_out_of_memory(error) and self.budget > _LEAST_BUDGET
+    def can_shrink(self) -> bool:
+        return self.budget > _LEAST_BUDGET
 
-    def shrink(self) -> None:
+    def shrink(self) -> str:
         """Half of the budget, or what others have left of it."""
-        sys.modules["torch"].cuda.empty_cache()
         self.budget //= 2
         if self.device is not None and self.device.type == "cuda":
             free = free_memory(self.device, self.limits["memory_limit"], 0)
             self.budget = max(min(self.budget, free), _LEAST_BUDGET // 2)
-        warn_out_of_memory(f"blocks of {self.budget / 1e9:.2f} GB in all")
+        return f"blocks of {self.budget / 1e9:.2f} GB in all"
 
 
 def free_memory(device: Any, limit: Any, reserved: int) -> int:

@@ -33,6 +33,7 @@ from lasn.cross_validation import (
 )
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks, nearest_rows
+from lasn.memory import with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.problem import Problem
@@ -255,14 +256,9 @@ class Search:
 
         Where a device runs out of memory, once more with smaller blocks.
         """
-        features = self.features[part]
-        while True:
-            try:
-                return self._try_path(part, gamma, Cs, newton)
-            except Exception as error:
-                if not features.can_shrink(error):
-                    raise
-            features.shrink()  # here the error is gone, and with it all that it held
+        return with_less_memory(
+            lambda: self._try_path(part, gamma, Cs, newton), self.features[part]
+        )
 
     def _try_path(
         self, part: int, gamma: float, Cs: list[float], newton: NewtonOptions

@@ -7,6 +7,7 @@ splitters, scorers, ``cv_results_``.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -25,12 +26,13 @@ from lasn.callbacks import current_observer
 from lasn.candidates import Grid
 from lasn.chunked_problem import ChunkedProblem
 from lasn.cross_validation import Evaluation, Fold
-from lasn.devices import as_numpy, give_back, resolve_device
+from lasn.devices import Place, as_numpy, give_back, resolve_device
 from lasn.elsewhere import anywhere
 from lasn.estimators import LASNClassifier, LASNRegressor, is_single
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
 from lasn.machine import KernelMachine
+from lasn.memory import with_less_memory
 from lasn.newton import NewtonOptions
 from lasn.parameters import check_parameters, one_or_several
 from lasn.problem import Problem
@@ -126,8 +128,9 @@ class _Tuned(KernelMachine):
                 searched = perf_counter()
                 chosen = search.chosen
                 chosen_landmarks = search.landmarks_of_level[chosen.level]
-                training = train(
-                    replace(given, C=chosen.C).on(device, self.memory_limit),
+                place = Place(device)
+                fit = partial(
+                    train,
                     kernel=replace(kernel, gamma=chosen.gamma),
                     n_landmarks=chosen.n_landmarks,
                     landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
@@ -139,6 +142,8 @@ class _Tuned(KernelMachine):
                     guess=search.model_of(chosen),
                     on_stage=on_stage,
                 )
+                whole = replace(given, C=chosen.C)
+                training = with_less_memory(lambda: fit(whole.on(place, self.memory_limit)), place)
             finally:
                 bar.close()
         self._set_fitted(self._attributes(training.model, single), training.newton.history)

@@ -18,12 +18,13 @@ import numpy as np
 
 from lasn.arrays import to_numpy
 from lasn.blocks import BlockSource, MemoryBlocks, Work
+from lasn.devices import resolve_device
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
-from lasn.memory import is_out_of_memory, warn_out_of_memory, working_memory
+from lasn.memory import working_memory
 from lasn.threads import for_each_slice
 
-# A device of which so little is enough to fill its memory cannot be helped by smaller blocks.
+# A device that has not even this part of its free memory to give is not helped by smaller blocks.
 _LEAST_SHARE = 1e-3
 # F F^T is made up to this many rows, where features and problems are at least one for so many rows:
 # each problem would otherwise multiply its active rows again at every step.
@@ -48,7 +49,8 @@ class GammaFeatures:
 class SharedFeatures:
     """F for any gamma over one set of landmarks, shape (n, q); ``work`` counts what was computed.
 
-    Without the memory for it, kernel values are computed again when they are needed.
+    Without the memory for it, kernel values are computed again when they are needed. Features are
+    a plan for a device whose memory runs out: less of what is free there, and then the CPU.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class SharedFeatures:
         self.dtype, self.cutoff, self.memory_limit = dtype, cutoff, memory_limit
         self.n_gammas = n_gammas
         self.share_of_device = 1.0
+        self._placed: Any = None
         self.work = Work()
         self.products = 0
         self.exponents: np.ndarray | None = None
@@ -147,29 +150,34 @@ class SharedFeatures:
     def _on_device(self, gamma: float, n_problems: int) -> GammaFeatures:
         """Kernel values there are all but free: they are computed again rather than shared."""
         from lasn.torch_blocks import TorchBlocks, device_memory
-        from lasn.torch_rows import place_rows
+        from lasn.torch_rows import place_landmarks, place_rows
 
         budget = int(self.share_of_device * device_memory(self.device, self.memory_limit))
-        self.X = place_rows(self.X, self.device, budget)
+        if self._placed is None:
+            self._placed = place_rows(self.X, self.device, budget)
+        X = self._placed
         if self.landmarks is None:
-            blocks = TorchBlocks(self.X, None, self.dtype, budget, n_problems, self.device)
+            blocks = TorchBlocks(X, None, self.dtype, budget, n_problems, self.device)
             return GammaFeatures(blocks)
         kernel = replace(self.kernel, gamma=gamma)
-        landmarks = place_rows(self.landmarks, self.device, memory=1 << 62)
+        landmarks = place_landmarks(self.landmarks, self.device)
         mapping = mapping_matrix(kernel(landmarks, landmarks), cutoff=self.cutoff, dtype=self.dtype)
         self.mapping = to_numpy(mapping)
         columns: Any = kernel.against(landmarks, self.dtype)
-        blocks = TorchBlocks(self.X, columns, self.dtype, budget, n_problems, self.device)
+        blocks = TorchBlocks(X, columns, self.dtype, budget, n_problems, self.device)
         return GammaFeatures(blocks, mapping)
 
-    def can_shrink(self, error: Exception) -> bool:
-        """Whether a device ran out of memory, and less of it may do."""
-        return is_out_of_memory(error) and self.share_of_device > _LEAST_SHARE
+    def can_shrink(self) -> bool:
+        return self.share_of_device > 0.0
 
-    def shrink(self) -> None:
-        """Take half as much of the device's memory from now on."""
-        self.share_of_device /= 2.0
-        warn_out_of_memory(f"{100.0 * self.share_of_device:.3g} % of what is free there")
+    def shrink(self) -> str:
+        """Take half as much of the device's memory from now on, and none of it in the end."""
+        self._placed = self._last = None
+        if self.share_of_device > _LEAST_SHARE:
+            self.share_of_device /= 2.0
+            return f"{100.0 * self.share_of_device:.3g} % of what is free there"
+        self.device, self.share_of_device = resolve_device("torch"), 0.0
+        return "the CPU"
 
     def function(self, W: np.ndarray) -> Function:
         """The functions of the last gamma whose coefficients are W."""

@@ -1,12 +1,26 @@
-"""Targets and weights as fits want them, NumPy's or torch's, or an error that says why not."""
+"""Rows, targets and weights as fits want them, NumPy's or torch's, or an error that says why."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from sklearn.utils import check_array, column_or_1d
+from sklearn.utils.validation import validate_data
 
 from lasn.arrays import is_tensor, like, namespace, to_numpy, wide
-from lasn.devices import check_tensor
+from lasn.devices import as_numpy, as_tensor, check_tensor, is_foreign
+
+
+def validate_rows(estimator: Any, X: Any, device: Any, reset: bool) -> Any:
+    """Rows as an array, a CSR matrix or, for a torch device, a tensor if they are foreign."""
+    if device is not None and is_foreign(X):
+        X = as_tensor(X)
+        rows = check_tensor("X", X)
+        validate_data(estimator, X, skip_check_array=True, reset=reset)
+        return rows
+    types = [np.float64, np.float32]
+    return validate_data(estimator, as_numpy(X), accept_sparse="csr", dtype=types, reset=reset)
 
 
 def check_targets(y, n_rows: int, multi_output: bool = False, y_numeric: bool = False):

@@ -21,11 +21,10 @@ import math
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
 import torch
 
-from lasn.arrays import float32_products, torch_dtype
-from lasn.memory import warn_out_of_memory
+from lasn.arrays import float32_products, numpy_dtype, torch_dtype, widest_dtype
+from lasn.memory import for_each_part
 from lasn.torch_rows import SparseRows
 
 # The fused kernel keeps this many features of a row, and this many columns, in registers.
@@ -33,8 +32,6 @@ _MOST_FUSED_FEATURES = 126
 _MOST_FUSED_COLUMNS = 32
 # Kernel values held at a time where they are not kept.
 _PART_BYTES = {"cuda": 1 << 30, "mps": 1 << 28, "cpu": 1 << 24}
-# Fewer rows at a time would not save a device whose memory is full.
-_FEWEST_ROWS = 1024
 # Up to this many products a kernel value is cheap to compute again.
 _CHEAP_PRODUCTS = 400
 
@@ -63,8 +60,10 @@ class TorchColumns:
         self.kernel = kernel
         self.landmarks = landmarks
         self.device = landmarks.device
-        self.dtype = np.dtype(dtype)
-        self.torch_dtype = torch_dtype(self.dtype)
+        self.torch_dtype = torch_dtype(dtype)
+        if self.torch_dtype == torch.float64:
+            self.torch_dtype = widest_dtype(self.device)
+        self.dtype = numpy_dtype(self.torch_dtype)
         self.n_columns = landmarks.shape[0]
 
     @property
@@ -91,18 +90,12 @@ class TorchColumns:
         size = rows_at_a_time(self.n_columns, self.device, self.dtype.itemsize)
         if self.is_implicit:
             size = rows_at_a_time(4 * X.shape[1], self.device)
-        start = 0
+
+        def fill(rows: slice) -> None:
+            out[rows] = self._product(X[rows], coef)
+
         with float32_products():
-            while start < n_rows:
-                try:
-                    out[start : start + size] = self._product(X[start : start + size], coef)
-                    start += size
-                    continue
-                except torch.OutOfMemoryError:
-                    if size <= _FEWEST_ROWS:
-                        raise
-                size = max(size // 4, _FEWEST_ROWS)
-                warn_out_of_memory(f"{size} rows at a time")
+            for_each_part(n_rows, size, fill)
         return out
 
     def _product(self, rows, coef: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 
-from lasn.arrays import is_tensor, to_numpy, torch_dtype
+from lasn.arrays import is_tensor, to_numpy, torch_dtype, widest_dtype
 from lasn.torch_stream import HostRows
 
 # Sparse rows of up to this many features are unpacked, block by block.
@@ -32,6 +32,7 @@ def place_rows(X: Any, device: torch.device, memory: int) -> Any:
     if sp.issparse(X):
         return SparseRows(X, device)
     tensor = shared_tensor(X)
+    tensor = tensor.to(_dtype_there(tensor.dtype, device))
     fits = tensor.nbytes <= ROWS_SHARE * memory
     if tensor.device.type != "cpu" or (fits and tensor.nbytes <= _SMALL):
         return tensor.to(device)
@@ -39,6 +40,11 @@ def place_rows(X: Any, device: torch.device, memory: int) -> Any:
     if not fits:
         return rows
     return tensor if device.type == "cpu" else rows[: rows.shape[0]]
+
+
+def place_landmarks(landmarks: Any, device: torch.device) -> Any:
+    """The same for landmarks, which are always on the device."""
+    return place_rows(landmarks, device, memory=1 << 62)
 
 
 def shared_tensor(array: Any) -> torch.Tensor:
@@ -51,13 +57,18 @@ def shared_tensor(array: Any) -> torch.Tensor:
         return torch.from_numpy(np.ascontiguousarray(array))
 
 
+def _dtype_there(dtype: torch.dtype, device: torch.device) -> torch.dtype:
+    """The dtype itself, or what the device has instead of float64."""
+    return widest_dtype(device) if dtype == torch.float64 else dtype
+
+
 class SparseRows:
     """CSR rows in the host's memory; a few of them at a time are copied to the device."""
 
     def __init__(self, rows: Any, device: torch.device, dtype: torch.dtype | None = None):
         self.rows, self.device = rows, device
         self.shape = rows.shape
-        self.dtype = torch_dtype(rows.dtype) if dtype is None else dtype
+        self.dtype = dtype or _dtype_there(torch_dtype(rows.dtype), device)
 
     @property
     def is_narrow(self) -> bool:

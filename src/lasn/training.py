@@ -31,6 +31,7 @@ from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, stack_rows
 from lasn.losses import LogLoss, SquaredHinge
+from lasn.memory import with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
@@ -190,16 +191,13 @@ def _minimize(
     on_iteration: Callable[[np.ndarray, dict], bool | None] | None = None,
 ) -> NewtonResult:
     """Algorithm 1 over some rows; where memory runs out, again with smaller blocks."""
-    while True:
-        try:
-            with manners_of(problem.device):
-                return _minimize_objective(
-                    problem.objective(model, memory, once), start, options, on_iteration
-                )
-        except Exception as error:
-            if not memory.can_shrink(error):
-                raise
-        memory.shrink()  # here the error is gone, and with it all that it held
+
+    def attempt() -> NewtonResult:
+        with manners_of(problem.device):
+            objective = problem.objective(model, memory, once)
+            return _minimize_objective(objective, start, options, on_iteration)
+
+    return with_less_memory(attempt, memory)
 
 
 def _minimize_objective(
