@@ -5,6 +5,8 @@ of its own and returns the mapping that the function returned, with ``status`` a
 "missing" (an import failed), "time-out", "error" (the last three with ``reason``). The process
 is killed after ``lifetime`` seconds, and earlier where the function sets a limit to a part of its
 work by ``at_most``. Nothing runs beside it, unless ``side_by_side`` says so.
+
+Files of results are in the folder ``results``, or in the one that ``LASN_BENCH_RESULTS`` names.
 """
 
 import argparse
@@ -27,7 +29,7 @@ from pathlib import Path
 from time import perf_counter, process_time
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
+RESULTS = Path(os.environ.get("LASN_BENCH_RESULTS") or HERE / "results").resolve()
 
 
 def isolated(target: str, lifetime: float | None = None, **arguments) -> dict:
@@ -246,8 +248,8 @@ def say(text: str) -> None:
 
 
 def write_csv(name: str, records: list[dict]) -> None:
-    """Write records (not all with the same keys) to ``results/NAME.csv``."""
-    RESULTS.mkdir(exist_ok=True)
+    """Write records (not all with the same keys) to ``NAME.csv`` in the folder of results."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
     keys = list(dict.fromkeys(key for record in records for key in record))
     path = RESULTS / f"{name}.csv"
     partial = path.with_suffix(f".{os.getpid()}")
@@ -256,7 +258,7 @@ def write_csv(name: str, records: list[dict]) -> None:
         writer.writeheader()
         writer.writerows(records)
     partial.replace(path)
-    say(f"wrote {path.relative_to(HERE.parent)}")
+    say(f"wrote {os.path.relpath(path, HERE.parent)}")
 
 
 def read_csv(name: str) -> list[dict]:

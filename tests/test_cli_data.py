@@ -103,7 +103,9 @@ def test_an_error_is_one_line(lasn_data, arguments, code, complaint):
 def test_bad_usage(lasn_data, arguments):
     code, out, err = lasn_data(*arguments)
     assert (code, out) == (2, [])
-    assert err[0].startswith("usage: lasn data")
+    assert len(err) == 1
+    assert err[0].startswith("lasn: ")
+    assert "See lasn data" in err[0]
 
 
 @pytest.mark.parametrize("action", ["list", "fetch", "verify", "path"])

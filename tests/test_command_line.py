@@ -342,9 +342,13 @@ def test_every_parameter_is_a_flag_with_the_docstrings_text(capsys, command, cla
             assert text.replace(":class:", "").replace("`", "")[:40] in help_text
 
 
-@pytest.mark.parametrize("command", ["train", "tune", "predict", "report", "info", "export"])
+@pytest.mark.parametrize(
+    "command", ["train", "tune", "predict", "report", "info", "export", "data", "demo"]
+)
 def test_help_is_a_manual(command, capsys):
-    assert f"example:\n  lasn {command}" in manual(command, capsys)
+    text = manual(command, capsys)
+    assert f"example:\n  lasn {command}" in text
+    assert "Exit codes: 0 done, 1 bad data, 2 bad usage, 130 interrupted." in text
 
 
 def test_a_tuned_regression_and_its_report(tmp_path, capsys):

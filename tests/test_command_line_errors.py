@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -103,10 +104,44 @@ CASES = {
     "a name twice": ("h.csv", "a,a,label\n1,2,x\n", TRAIN, 1, ["h.csv, line 1", "'a'"]),
     "a directory": (".", None, TRAIN, 1, ["folder", "Name one file"]),
     "a directory with a format": (".", None, [*TRAIN, "--format", "csv"], 1, ["folder"]),
-    "one class": ("o.csv", "a,label\n1,yes\n2,yes\n", TRAIN, 1, ["o.csv", "at least two classes"]),
+    "one class": (
+        "o.csv", "a,label\n1,yes\n2,yes\n", TRAIN, 1,
+        ["o.csv", "at least two classes", "label 'yes'", "--target"],
+    ),
+    "UTF-16": ("u.csv", row("").encode("utf-16"), TRAIN, 1, ["u.csv, line 1", "iconv -f utf-16"]),
+    "lines of an old Macintosh": (
+        "m.csv", row("").replace("\n", "\r"), TRAIN, 1, ["m.csv", "carriage return", "tr "]
+    ),
+    "commas where others are named": (
+        "g.csv", row(""), [*TRAIN, "--delimiter", ";"], 1, ["no column 'label'", "--delimiter ','"]
+    ),
+    "nothing compressed": ("e.xz", "", ["train", "FILE", "-o", "OUT"], 1, ["e.xz", "empty"]),
+    "empty Parquet": ("e.parquet", "", TRAIN, 1, ["e.parquet", "the file is empty"]),
+    "empty array": ("e.npy", "", TRAIN, 1, ["e.npy", "the file is empty"]),
+    "empty svmlight": ("e.svm", "", ["train", "FILE", "-o", "OUT"], 1, ["e.svm", "is empty"]),
+    "no features": (
+        "n.svm", "1\n-1\n", ["train", "FILE", "-o", "OUT"], 1, ["n.svm", "no features", "index:"]
+    ),
+    "too many features to be dense": (
+        "w.svm", "1 2000000000:1\n-1 5:1\n",
+        ["train", "FILE", "--dense", "--memory-limit", "1GB", "-o", "OUT"], 1,
+        ["w.svm", "holding the rows needs about 32 GB"],
+    ),
+    "a model for rows": (
+        "g.csv", row(""), ["predict", "MODEL", "MODEL"], 1, ["this is a model, not rows"]
+    ),
+    "rows for a model": (
+        "g.csv", row(""), ["predict", "FILE", "FILE"], 1,
+        ["lasn: g.csv: cannot be read as a model: it is of another format, or was cut off"],
+    ),
+    "a checkpoint of other columns": (
+        "g.csv", row("").replace("label", "other"),
+        ["train", "FILE", "--resume", "MODEL", "-o", "OUT"], 1,
+        ["g.csv", "no column 'label'", "a, b, c, colour, other"],
+    ),
     "unknown format": ("g.xyz", row(""), TRAIN, 1, ["g.xyz", "--format"]),
-    "not Parquet": ("g.parquet", row(""), TRAIN, 1, ["g.parquet", "not a parquet file"]),
-    "not Arrow": ("g.arrow", row(""), TRAIN, 1, ["g.arrow", "not a arrow file"]),
+    "not Parquet": ("g.parquet", row(""), TRAIN, 1, ["g.parquet", "not a Parquet file"]),
+    "not Arrow": ("g.arrow", row(""), TRAIN, 1, ["g.arrow", "not an Arrow file"]),
     "not an array": ("g.npy", row(""), TRAIN, 1, ["g.npy", "not a NumPy array"]),
     "not an archive": ("g.npz", row(""), TRAIN, 1, ["g.npz", "not a .npz file"]),
     "not a model": ("g.csv", row(""), ["info", "FILE"], 1, ["g.csv"]),
@@ -115,6 +150,9 @@ CASES = {
     "bad word": ("g.csv", row(""), [*TRAIN, "--kernel", "rbff"], 2, ["rbff", "laplacian"]),
     "parameter of the other": ("g.csv", row(""), [*TRAIN, "--epsilon", "1"], 2, ["--epsilon"]),
     "bad seed": ("g.csv", row(""), [*TRAIN, "--random-state", "x"], 2, ["--random-state"]),
+    "seed below zero": (
+        "g.csv", row(""), [*TRAIN, "--random-state", "-1"], 2, ["--random-state -1", "from 0"]
+    ),
     "standard scale of sparse rows": (
         "s.svm", "1 1:1\n-1 9:1\n", ["train", "FILE", "--scale", "standard", "-o", "OUT"], 2,
         ["--scale standard", "maxabs"],
@@ -206,7 +244,44 @@ def test_a_mistyped_flag_is_bad_usage(capsys):
     with pytest.raises(SystemExit) as ended:
         main(["train", "x.csv", "-o", "m", "--targget", "y"])
     assert ended.value.code == 2
-    assert "unrecognized arguments: --targget y" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said == "lasn: unrecognized arguments: --targget y. See lasn --help.\n"
+
+
+def test_a_word_that_a_flag_does_not_take_is_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["train", "x.csv", "-o", "m", "--scale", "foo"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("lasn: argument --scale: invalid choice: 'foo'")
+    assert said.endswith(". See lasn train --help.\n")
+    assert said.count("\n") == 1
+
+
+@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
+def test_a_device_without_its_package(tmp_path, made, capfd):
+    good, out = str(made / "good.csv"), str(tmp_path / "out")
+    assert main(["train", good, "--target", "label", "--device", "cuda", "-o", out]) == 2
+    said = capfd.readouterr().err
+    assert said.count("\n") == 1
+    assert "pip install 'lasn[gpu]'" in said
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_warning_is_said_once(tmp_path, made):
+    words = ["--target", "label", "--n-landmarks", "1000", "-o", tmp_path / "out"]
+    _, err = lasn("train", made / "good.csv", *words)
+    assert err.startswith("lasn: warning: n_landmarks=1000 is more than the 80 rows")
+    assert err.count("\n") == 1
+
+
+def test_an_error_is_not_lost_among_warnings(tmp_path):
+    """Products of such numbers overflow on the way to the error."""
+    (tmp_path / "h.csv").write_text("a,label\n1e300,yes\n-1e308,no\n3e307,yes\n")
+    _, err = lasn("train", "h.csv", "--target", "label", "-o", "out", cwd=tmp_path, code=1)
+    assert err.startswith("lasn: h.csv: No eigenvalue")
+    assert err.count("\n") == 1
+    assert os.listdir(tmp_path) == ["h.csv"]
 
 
 @pytest.mark.parametrize("what", ["train", "predict"])

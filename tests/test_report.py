@@ -19,7 +19,18 @@ from sklearn.preprocessing import StandardScaler
 
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, certify
 from lasn.report import html_report, measures, write_report
-from lasn.report.charts import Axis, Bars, Chart, Dots, Line, Rule, Whiskers, linear_ticks, number
+from lasn.report.charts import (
+    Axis,
+    Bars,
+    Chart,
+    Dots,
+    Line,
+    Rule,
+    Whiskers,
+    linear_ticks,
+    number,
+    tick_labels,
+)
 
 VOID = {"meta", "link"}
 NEWTON = {"chart-gradient", "chart-objective", "chart-active", "chart-cg"}
@@ -206,6 +217,14 @@ def test_ticks_are_few_and_enclose(low, high):
     assert ticks[0] <= low <= high <= ticks[-1]
     steps = np.diff(ticks)
     np.testing.assert_allclose(steps, steps[0])
+
+
+@pytest.mark.parametrize("low", [0.93, 1217.1, 123456.7, 2.5e7, 1e-9])
+def test_ticks_of_a_short_axis_differ(low):
+    ticks = linear_ticks(low, low * (1 + 1e-6))
+    labels = tick_labels(ticks)
+    assert len(set(labels)) == len(ticks)
+    np.testing.assert_allclose([float(label) for label in labels], ticks, rtol=3e-7)
 
 
 def test_marks_stay_on_the_paper():

@@ -140,7 +140,8 @@ def read_header(stream: BinaryIO) -> Header:
     length = int.from_bytes(_read_exactly(stream, 8), "little")
     if length > MAX_HEADER_BYTES or 8 + length > size:
         raise SafetensorsError(
-            f"it claims a header of {length} bytes and is {size} bytes long itself"
+            "it is of another format, or was cut off: it claims a header of "
+            f"{length} bytes and is {size} bytes long itself"
         )
     parsed = parse_json(_read_exactly(stream, length))
     if not isinstance(parsed, dict):

@@ -15,6 +15,7 @@ import sys
 import warnings
 from collections.abc import Sequence
 from importlib import import_module
+from typing import NoReturn
 
 from lasn import __version__
 from lasn.cli.errors import DataError, UsageError
@@ -29,12 +30,13 @@ _COMMANDS = {
     "data": "list, fetch, verify and find data sets",
     "demo": "train on bundled data and compare with SVC",
 }
-_EPILOG = """\
-Exit codes: 0 done, 1 bad data, 2 bad usage, 130 interrupted.
-
+_EXIT_CODES = "Exit codes: 0 done, 1 bad data, 2 bad usage, 130 interrupted."
+_EPILOG = f"""\
 example:
   lasn train adult.csv --target income --scale standard -o adult.lasn
   lasn predict adult.lasn new.csv -o predictions.csv
+
+{_EXIT_CODES}
 """
 
 
@@ -45,10 +47,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         _parser(words).print_help(sys.stderr)
         return 2
     arguments = _parser(words).parse_args(words)
-    warnings.showwarning = _one_line
+    told = _Warnings()
+    warnings.showwarning = told.hear
     try:
         code = arguments.run(arguments)
         sys.stdout.flush()
+        told.print()
         return code
     except KeyboardInterrupt as interrupt:
         return _fail(str(interrupt) or "interrupted.", 130)
@@ -60,6 +64,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # What is still in the buffer must not be tried again when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _fail("standard output: its reader closed it; give -o FILE to keep all rows.", 1)
+    except ImportError as error:  # of a package that only some commands need
+        return _fail(error, 2)
     except OSError as error:
         name = error.filename or "standard output"
         return _fail(f"{name}: {error.strerror}. Check the folder, its permissions and space.", 1)
@@ -72,13 +78,30 @@ def _fail(message: object, code: int) -> int:
     return code
 
 
-def _one_line(message, category, filename, lineno, file=None, line=None) -> None:
-    print("lasn: warning:", " ".join(str(message).split()), file=sys.stderr)
+class _Warnings:
+    """What was warned of: each once, when the work is done; an error says enough by itself."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, None] = {}
+
+    def hear(self, message, category, filename, lineno, file=None, line=None) -> None:
+        self.lines[" ".join(str(message).split())] = None
+
+    def print(self) -> None:
+        for line in self.lines:
+            print("lasn: warning:", line, file=sys.stderr)
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose complaints are one line, like all others."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_fail(f"{message}. See {self.prog} --help.", 2))
 
 
 def _parser(words: list[str]) -> argparse.ArgumentParser:
     """The parser of all commands, complete for the one that the words name."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="lasn",
         description="Kernel support vector machines at the speed of dense linear algebra.",
         epilog=_EPILOG,
@@ -93,4 +116,5 @@ def _parser(words: list[str]) -> argparse.ArgumentParser:
         )
         if name == chosen:
             import_module(f"lasn.cli.{name}").add_arguments(command)
+            command.epilog = f"{command.epilog}\n{_EXIT_CODES}"
     return parser

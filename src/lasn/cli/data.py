@@ -19,6 +19,14 @@ environment:
   LASN_CACHE   the cache folder, in place of the platform's; files are in its folder "datasets"
   LASN_MIRROR  an address in place of the LIBSVM site's, with the same folders below it
 """
+_EPILOG = """\
+example:
+  lasn data list --paper
+  lasn data fetch a9a
+  lasn data path a9a
+
+lasn data ACTION --help says more.
+"""
 
 _LIST = """\
 Print name, rows, test rows, features, classes and whether the files are on this machine.
@@ -68,7 +76,7 @@ example:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.description = _ABOUT
+    parser.description, parser.epilog = _ABOUT, _EPILOG
     actions = parser.add_subparsers(metavar="ACTION", required=True)
 
     listing = _described(actions, "list", "the data sets and which are here", _LIST)
@@ -99,12 +107,14 @@ def _described(commands, name: str, summary: str, description: str) -> argparse.
 
 
 def _reporting_errors(arguments: argparse.Namespace) -> int:
+    from lasn.datasets import DatasetError
+
     try:
         return arguments.action(arguments)
     except ValueError as error:  # a name or an address that cannot be
         print(f"lasn data: {error}", file=sys.stderr)
         return 2
-    except OSError as error:
+    except DatasetError as error:
         print(f"lasn data: {error}", file=sys.stderr)
         return 1
 

@@ -92,8 +92,9 @@ def make_estimator(classes: dict[str, type], task: str, given: dict[str, Any]):
         estimator._check_parameters()
     except (TypeError, ValueError) as error:
         raise UsageError(str(error)) from error
-    if not isinstance(estimator.random_state, (int, type(None))):
-        raise UsageError(f"--random-state {estimator.random_state!r} is not a whole number.")
+    seed = estimator.random_state
+    if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**32):
+        raise UsageError(f"--random-state {seed!r} is not a whole number from 0 to 2^32 - 1.")
     if "cv" in _parameters(type(estimator)):
         _check_search(estimator)
     return estimator

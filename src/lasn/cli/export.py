@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from lasn.cli.errors import DataError, UsageError
+from lasn.cli.errors import DataError
 from lasn.cli.models import read_model
 from lasn.cli.output import check_output, write_chunks
 
@@ -14,7 +14,7 @@ Write a model as an ONNX graph, for onnxruntime and other software.
 The graph's input is X, shape (rows, features), or, for models that were trained on columns of text
 among others, one input a column under its name, shape (rows, 1). Its outputs are label and scores
 (and probabilities, where the model has them) for a classifier, variable for a regressor. It
-computes in float64.
+computes f(x) = sum_j beta_j k(x, l_j) + b over the model's landmarks l_j in float64.
 """
 _EPILOG = """\
 example:
@@ -44,8 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     model = read_model(arguments.model)
     try:
         graph = to_onnx(model.pipeline, dtype=arguments.dtype, column_names=model.notes.features)
-    except ImportError as error:
-        raise UsageError(f"{error}.") from error
     except ValueError as error:
         raise DataError(arguments.model, str(error), "") from error
     write_chunks(arguments.onnx, [graph.SerializeToString()])

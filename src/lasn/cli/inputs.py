@@ -78,7 +78,7 @@ def find_column(table: Table, wanted: str) -> str:
 
 def _other_delimiter(names: list[str]) -> str | None:
     """What to do about a file that seems to be one column, because commas do not separate it."""
-    found = [sign for sign in (";", "\t", "|") if len(names) == 1 and sign in names[0]]
+    found = [sign for sign in (",", ";", "\t", "|") if len(names) == 1 and sign in names[0]]
     if not found:
         return None
     sign = "tab" if found[0] == "\t" else found[0]

@@ -124,4 +124,4 @@ def _must_be_file(path: str) -> None:
 
 
 def _not_a_model(path: str, error: Exception) -> DataError:
-    return DataError(path, str(error).removeprefix(f"{path}: "), "Make it again by lasn train.")
+    return DataError(path, str(error).removeprefix(f"{path} "), "")

@@ -123,13 +123,14 @@ def prepare(
     if isinstance(table, SvmlightTable):
         X, index_base = drop_column_zero(X)
         X = _widened(X, arguments.n_features, table.path)
+    if X.shape[1] == 0:
+        raise DataError(table.path, "the rows have no features.", "Give each row some index:value.")
     if sp.issparse(X) and (arguments.dense or X.nnz > _DENSE * np.prod(X.shape, dtype=float)):
-        X = X.toarray()
+        X = _full(X, given.get("memory_limit"), table.path)
     y = tidy_labels(rows.y)
     task, why = (arguments.task, "--task") if arguments.task else infer_task(y)
     make_estimator(classes, task, given)
-    if task == "regress" and y.dtype.kind not in "iufb":
-        raise DataError(table.path, "the target is text.", "Give --task classify.")
+    _check_target(y, task, table.path)
     sparse = sp.issparse(X)
     steps = preprocessing_steps(selection, arguments.scale or "none", arguments.impute, sparse)
     notes = DataNotes(
@@ -214,6 +215,25 @@ def _widened(X, n_features: int | None, path: str):
             path, f"there are {X.shape[1]} features.", f"--n-features {n_features} is too few."
         )
     return sp.csr_matrix((X.data, X.indices, X.indptr), (X.shape[0], n_features))
+
+
+def _full(X, limit, path: str) -> np.ndarray:
+    """A sparse matrix with its zeros, if they fit."""
+    from lasn.cli.costs import refuse_what_cannot_be_read
+
+    refuse_what_cannot_be_read(X.shape[0] * X.shape[1] * X.dtype.itemsize, None, limit, path)
+    return X.toarray()
+
+
+def _check_target(y: np.ndarray, task: str, path: str) -> None:
+    if task == "regress" and y.dtype.kind not in "iufb":
+        raise DataError(path, "the target is text.", "Give --task classify.")
+    if task == "classify" and np.all(y == y[0]):
+        raise DataError(
+            path,
+            f"a classifier needs at least two classes, and every row has the label {str(y[0])!r}.",
+            "Add rows of another class, or name another --target.",
+        )
 
 
 def _check_for_one_of(classes: dict[str, type], tasks: list[str], given: dict) -> None:

@@ -17,7 +17,7 @@ from lasn.cli.estimator_flags import (
 )
 from lasn.cli.feedback import Feedback, add_feedback_flags
 from lasn.cli.fitting import check_outputs, finish, fit, print_summary
-from lasn.cli.inputs import open_input, prediction_selection
+from lasn.cli.inputs import find_column, open_input, prediction_selection
 from lasn.cli.models import FileModel, read_model
 from lasn.cli.preparation import (
     FILE_HELP,
@@ -115,7 +115,7 @@ def _resume(arguments, given: dict, feedback: Feedback) -> tuple[FileModel, Trai
     estimator.set_params(**given, warm_start=True)
     svmlight = {"n_features": model.n_features, "index_base": notes.index_base}
     with closing(open_input(arguments, **svmlight)) as table:
-        selection = prediction_selection(model, table, notes.target)
+        selection = prediction_selection(model, table, find_column(table, str(notes.target)))
         rows, _ = read_labelled(table, selection, given, feedback)
     X, y = rows.X, tidy_labels(rows.y)
     if sp.issparse(X) and not notes.sparse:

@@ -154,8 +154,8 @@ def linear_ticks(low: float, high: float, whole: bool = False) -> list[float]:
     return [float(f"{index * step:.12g}") for index in range(first, last + 1)]
 
 
-def number(value: float) -> str:
-    """A number as short as it can be read.
+def number(value: float, digits: int = 4) -> str:
+    """A number as short as it can be read, or with more digits where those tell less than wanted.
 
     Examples
     --------
@@ -168,9 +168,30 @@ def number(value: float) -> str:
     if value == 0.0:
         return "0"
     if 1e-3 <= abs(value) < 1e6:
-        return f"{value:.0f}" if value == round(value) else f"{value:.4g}"
-    digits, _, power = f"{value:.2e}".partition("e")
-    return f"{digits.rstrip('0').rstrip('.')}e{int(power)}"
+        return f"{value:.0f}" if value == round(value) else f"{value:.{digits}g}"
+    mantissa, _, power = f"{value:.{digits - 2}e}".partition("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(power)}"
+
+
+def tick_labels(ticks: list[float]) -> list[str]:
+    """Ticks as text, with as many digits as tell them apart.
+
+    Examples
+    --------
+    >>> from lasn.report.charts import tick_labels
+    >>> tick_labels([1216.8, 1217.0, 1217.2])
+    ['1216.8', '1217', '1217.2']
+    """
+    labels = [number(tick) for tick in ticks]
+    digits = 4
+    while len(set(labels)) < len(set(ticks)):
+        digits += 1
+        labels = [number(tick, digits) for tick in ticks]
+    return labels
+
+
+def _labelled(ticks: list[float]) -> zip[tuple[float, str]]:
+    return zip(ticks, tick_labels(ticks), strict=True)
 
 
 def _values(marks: list[Mark], way: str, log: bool) -> list[float]:
@@ -196,14 +217,14 @@ def _whole_decades(values: list[float]) -> tuple[float, float]:
 
 def _grid(across: _Scale, up: _Scale) -> list[str]:
     parts = []
-    for tick in up.ticks():
+    for tick, label in _labelled(up.ticks()):
         y = up(tick)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
-        parts.append(f'<text x="{_LEFT - 7}" y="{y + 4}" text-anchor="end">{number(tick)}</text>')
-    for tick in across.ticks():
+        parts.append(f'<text x="{_LEFT - 7}" y="{y + 4}" text-anchor="end">{label}</text>')
+    for tick, label in _labelled(across.ticks()):
         x, y = across(tick), HEIGHT - _BOTTOM
         parts.append(f'<line class="axis" x1="{x}" x2="{x}" y1="{y}" y2="{y + 4}"/>')
-        parts.append(f'<text x="{x}" y="{y + 18}" text-anchor="middle">{number(tick)}</text>')
+        parts.append(f'<text x="{x}" y="{y + 18}" text-anchor="middle">{label}</text>')
     y = HEIGHT - _BOTTOM
     parts.append(f'<line class="axis" x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{y}" y2="{y}"/>')
     return parts

@@ -20,6 +20,8 @@ from lasn.tables.rows import (
     rows_from_columns,
 )
 
+_FORMATS = {"parquet": "a Parquet", "arrow": "an Arrow"}
+
 
 class ColumnarTable:
     """A Parquet file, or an Arrow file or stream. Columns of text and dictionaries are categories.
@@ -40,7 +42,7 @@ class ColumnarTable:
             self._batches, schema = self._open(pa, kind)
         except pa.ArrowInvalid as error:
             raise DataError(
-                self.path, f"this is not a {kind} file: {error}.", "Check --format."
+                self.path, f"this is not {_FORMATS[kind]} file: {error}.", "Check --format."
             ) from error
         self.columns: list[Column] | None = [
             Column(field.name, _is_text(pa, field.type)) for field in schema

@@ -57,6 +57,12 @@ class DelimitedTable:
             raise DataError(self.path, "the file is empty.", "Name a file with rows.")
         if start.startswith(_BYTE_ORDER_MARK):
             start = start[len(_BYTE_ORDER_MARK) :]
+        if b"\r" in start and b"\n" not in start:
+            raise DataError(
+                self.path,
+                "its lines end with a carriage return alone.",
+                "Convert the file, for example by tr '\\r' '\\n'.",
+            )
         text = start[: start.rfind(b"\n") + 1] or start
         line, first_row = next((line, row) for line, row in self._values(text, 1) if row)
         names = [str(number + 1) for number in range(len(first_row))]
@@ -168,7 +174,7 @@ class DelimitedTable:
             raise DataError(
                 self.path,
                 f"byte 0x{block[error.start]:02x} is not UTF-8.",
-                "Convert the file, for example by iconv -f latin1 -t utf-8.",
+                f"Convert the file, for example by iconv -f {_likely_encoding(block)} -t utf-8.",
                 line=first_line + block.count(b"\n", 0, error.start),
             ) from error
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter, strict=True)
@@ -182,6 +188,11 @@ class DelimitedTable:
                 "Check the quotes.",
                 line=first_line + reader.line_num - 1,
             ) from error
+
+
+def _likely_encoding(block: bytes) -> str:
+    """Of text that is not UTF-8: every other byte of UTF-16 is zero where letters are Latin."""
+    return "utf-16" if b"\0" in block else "latin1"
 
 
 def _parse_with_arrow(

@@ -31,6 +31,7 @@ _COMPRESSIONS: dict[bytes, Any] = {
     b"\xfd7zXZ\x00": lzma.open,
 }
 _COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
+_MODEL_START = b'{"__metadata__":{"format":"lasn"'
 _SVMLIGHT_LINE = re.compile(rb"\s*[-+0-9.eE,]+(\s+(qid|\d+):[-+0-9.eE]+)+\s*(#.*)?")
 
 
@@ -45,6 +46,9 @@ class ByteFile:
         if path != "-" and os.path.isfile(path):
             self.size = os.path.getsize(path)
         start = self.raw.peek(6)
+        if not start:
+            self.raw.close()
+            raise DataError(self.path, "the file is empty.", "Name a file with rows.")
         self.stream: Any = self.raw
         for magic, unpack in _COMPRESSIONS.items():
             if start.startswith(magic):
@@ -106,12 +110,14 @@ def resolve_format(path: str, given: str | None) -> str:
     if path != "-":
         file = ByteFile(path)
         try:
-            line = file.read(1 << 16).partition(b"\n")[0]
+            start = file.read(1 << 16)
         finally:
             file.close()
         # The files of the LIBSVM site have no suffix of their own: a9a, a9a.t, heart_scale.
-        if _SVMLIGHT_LINE.fullmatch(line):
+        if _SVMLIGHT_LINE.fullmatch(start.partition(b"\n")[0]):
             return "svmlight"
+        if start[8:].lstrip().startswith(_MODEL_START):
+            raise DataError(path, "this is a model, not rows.", "Name a file with rows.")
     raise DataError(
         STANDARD_INPUT if path == "-" else path,
         "the name does not tell the format.",
