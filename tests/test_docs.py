@@ -78,7 +78,11 @@ def test_a_console_block_that_lies_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("module", ["lasn", "lasn.datasets", "lasn.report", "lasn.tables"])
 def test_the_reference_lists_every_public_name(module):
-    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "reference.md").read_text(), flags=re.M))
+    listed = set(
+        re.findall(
+            r"^(?:   |\.\. data:: )([\w.]+)$", (DOCS / "reference.md").read_text(), flags=re.M
+        )
+    )
     prefix = module.removeprefix("lasn").lstrip(".")
     names = {f"{prefix}.{name}".lstrip(".") for name in import_module(module).__all__}
     assert names - {"__version__"} <= listed
