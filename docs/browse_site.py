@@ -22,12 +22,19 @@ _FLAGS = (
     "--no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking "
     "--disable-component-update --disable-sync"
 )
-# What sticks out of the window: the page itself, or an element that no parent lets scroll.
+# What sticks out of the window and cannot be scrolled to: elements, and text that is wider than its
+# element. The theme cuts off what is too wide, so the page's own width does not tell.
 _OVERFLOW = """() => {
   const wide = document.documentElement.clientWidth;
-  if (document.documentElement.scrollWidth <= wide) return [];
-  return [...document.querySelectorAll('main *')]
-    .filter(e => e.getBoundingClientRect().right > wide + 1)
+  const scrolls = e => ['auto', 'scroll'].includes(getComputedStyle(e).overflowX);
+  const reachable = e => { for (; e; e = e.parentElement) if (scrolls(e)) return true; };
+  return [...document.querySelectorAll('.bd-article *')]
+    .filter(e => e.checkVisibility() && !e.closest('math, svg'))
+    .filter(e => {
+      const box = e.getBoundingClientRect();
+      return Math.max(box.right, box.width && box.left + e.scrollWidth) > wide + 1;
+    })
+    .filter(e => !reachable(e))
     .slice(0, 5).map(e => e.tagName + '.' + (e.getAttribute('class') || ''));
 }"""
 
