@@ -81,7 +81,18 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-html_sidebars = {"index": [], "quick_start": [], "performance": [], "faq": [], "migration": []}
+# Pages that have no others below them.
+_ALONE = [
+    "index",
+    "quick_start",
+    "performance",
+    "faq",
+    "migration",
+    "contributing",
+    "search",
+    "genindex",
+]
+html_sidebars = {page: [] for page in _ALONE}
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True

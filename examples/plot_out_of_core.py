@@ -28,13 +28,13 @@ folder = tempfile.TemporaryDirectory()
 np.save(Path(folder.name) / "rows.npy", X.astype(np.float32))
 del X
 X = np.load(Path(folder.name) / "rows.npy", mmap_mode="r")
-k = 600
+k = 500
 print(f"all features at once: {4e-6 * len(X) * k:.0f} MB")
 
 # %%
 # The limit is for the whole process. What the interpreter holds already is added here, so that
 # each fit has the same room on every machine.
-rooms, peaks, seconds, scores = (64, 96, 128, 192, 256, 384), [], [], []
+rooms, peaks, seconds, scores = (48, 64, 96, 128, 192, 256), [], [], []
 for room in rooms:
     limit = resident_memory() + room * 10**6
     model = LASNClassifier(k, memory_limit=limit, random_state=0)

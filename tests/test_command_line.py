@@ -256,6 +256,18 @@ def test_a_category_that_training_did_not_see_is_none_of_them(tmp_path):
     assert np.asarray(encoded).tolist() == [[1.0, 2.0, 3.0, 0.0, 0.0, 0.0]]
 
 
+def test_a_column_of_keys_is_noticed(tmp_path, capsys):
+    rows = [[f"row {number}", *row] for number, row in enumerate(mixed_rows(60))]
+    source = write_csv(tmp_path / "rows.csv", ["id", *MIXED_HEADER], rows)
+    words = ["train", source, "--target", "label", "--log", "-o", tmp_path / "m"]
+    call(*words)
+    told = capsys.readouterr().err
+    assert "column 'id' has 60 different values" in told
+    assert "'colour'" not in told
+    call(*words, "--ignore", "id")
+    assert "different values" not in capsys.readouterr().err
+
+
 def test_files_without_names(tmp_path, binary):
     X, y = binary
     source = tmp_path / "rows.csv"

@@ -63,6 +63,24 @@ def _on_this_machine(block):
     return type(block)(block.kind, block.body.replace('"cuda"', '"torch"'), block.line)
 
 
+# What no test can do: fetch packages, run make within make, measure, start a cluster's machines.
+_DONE_ELSEWHERE = re.compile(
+    r"make (?P<target>\w+) |python3 -m venv |\. \.venv/bin/activate|pip install |"
+    r"python (?P<script>benchmarks/\S+)|dask (?:scheduler|worker) "
+)
+
+
+@pytest.mark.parametrize("page", [*PAGES, ROOT / "README.md"], ids=lambda page: page.name)
+def test_no_program_hides_in_a_listing(page):
+    targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), flags=re.M))
+    for block in code_blocks(page):
+        for line in block.body.splitlines() if block.kind == "text" else ():
+            found = _DONE_ELSEWHERE.match(line)
+            assert found, f"{page.name}:{block.line}: {line!r} should be run by a test"
+            assert found["target"] is None or found["target"] in targets, line
+            assert found["script"] is None or (ROOT / found["script"]).is_file(), line
+
+
 def test_there_are_pages_and_blocks():
     kinds = {block.kind for page in PAGES for block in code_blocks(page)}
     assert {"pycon", "python", "sh", "console"} <= kinds
@@ -78,7 +96,11 @@ def test_a_console_block_that_lies_is_noticed(tmp_path):
 
 @pytest.mark.parametrize("module", ["lasn", "lasn.datasets", "lasn.report", "lasn.tables"])
 def test_the_reference_lists_every_public_name(module):
-    listed = set(re.findall(r"^   ([\w.]+)$", (DOCS / "reference.md").read_text(), flags=re.M))
+    listed = set(
+        re.findall(
+            r"^(?:   |\.\. data:: )([\w.]+)$", (DOCS / "reference.md").read_text(), flags=re.M
+        )
+    )
     prefix = module.removeprefix("lasn").lstrip(".")
     names = {f"{prefix}.{name}".lstrip(".") for name in import_module(module).__all__}
     assert names - {"__version__"} <= listed

@@ -240,6 +240,28 @@ def test_a_search_looks_at_a_sample_and_fits_all_rows(rows, tmp_path):
     assert regression.fit(given, targets).score(given, targets) > 0.9
 
 
+@pytest.mark.parametrize("limit", [{}, ON_DISK], ids=["gathered", "on disk"])
+@pytest.mark.parametrize("search", [LASNClassifierCV, LASNRegressorCV])
+def test_a_search_takes_weights_by_name(rows, tmp_path, search, limit):
+    X, y = rows
+    y = np.searchsorted(np.unique(y), y)
+    weight = np.where(X[:, 0] > 0.0, 1.0, 3.0)
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    table = folder / "rows.csv"
+    pd.DataFrame(X).add_prefix("x").assign(y=y, weight=weight).to_csv(table, index=False)
+    for name, values in (("X", X), ("y", y), ("weight", weight)):
+        np.save(folder / f"{name}.npy", values)
+    settings = {"Cs": [1.0, 10.0], "n_landmarks": 40, "cv": 3, "random_state": 0}
+    expected = search(**settings).fit(X, y, weight).best_score_
+    for given in (
+        (table, "y", "weight"),
+        [folder / f"{name}.npy" for name in ("X", "y", "weight")],
+    ):
+        found = search(**settings, **limit).fit(*given)
+        assert found.best_score_ == pytest.approx(expected, abs=0.02)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -32,7 +32,7 @@ __all__ = [
 __version__ = "0.1.0"
 
 # Imported when first asked for: nobody waits for what is not used.
-_MODULES = {"datasets", "onnx_export", "persist"}
+_MODULES = {"datasets", "onnx_export", "persist", "report", "tables"}
 _LAZY = {
     "ConvergenceDisplay": "displays",
     "LASNClassifier": "estimators",

@@ -228,9 +228,8 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         problem, y = self._given(X, y, sample_weight)
         return self._fit(problem, y, single=False)
 
-    def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
+    def _problem(self, found: FoundRows) -> tuple[Problem | ChunkedProblem, Any]:
         """What is to be fitted, with C = 1, and the labels as an array; sets ``classes_``."""
-        found = self._find_rows(X, y, sample_weight)
         if found.chunks is not None:
             return self._chunked(found), None
         X, y, sample_weight = self._validate(found.X, found.y, found.sample_weight)
@@ -537,9 +536,8 @@ class LASNRegressor(RegressorMixin, KernelMachine):
         problem, y = self._given(X, y, sample_weight)
         return self._fit(problem, y, single=is_single(problem, y))
 
-    def _problem(self, X, y, sample_weight) -> tuple[Problem | ChunkedProblem, Any]:
+    def _problem(self, found: FoundRows) -> tuple[Problem | ChunkedProblem, Any]:
         """What is to be fitted, with C = 1, and the targets as an array."""
-        found = self._find_rows(X, y, sample_weight)
         if found.chunks is not None:
             loss = SquaredEpsilonInsensitive(float(self.epsilon))
             return regression_problem(found.chunks, self._survey(found, False), loss), None

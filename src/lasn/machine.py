@@ -70,7 +70,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         plan = OrOnTheCpu("targets", None)
 
         def attempt() -> Any:
-            return self._problem(*(map(as_host_tensor, arrays) if plan.gave_up else arrays))
+            placed = map(as_host_tensor, arrays) if plan.gave_up else arrays
+            return self._problem(self._find_rows(*placed))
 
         return with_less_memory(attempt, plan)
 

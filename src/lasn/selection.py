@@ -421,20 +421,24 @@ device, dtype, verbose, eigenvalue_cutoff :
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-        y : array-like of shape (n,)
-        sample_weight : array-like of shape (n,), optional
+        X : array-like or sparse matrix of shape (n, n_features), path, iterable or Dask collection
+            As for :class:`LASNClassifier`. Of rows that stay on disk or on a cluster, a sample of
+            50 000 is searched, and the best candidate is fitted to all of them.
+        y : array-like of shape (n,), path, name of a column, or None
+            Class labels of any type; None where X holds them.
+        sample_weight : array-like of shape (n,), path or name of a column, optional
             Weights of the rows, in fitting and in scoring.
         groups : array-like of shape (n,), optional
-            For splitters that keep groups together.
+            For splitters that keep groups together; only for rows in memory.
 
         Returns
         -------
         self
         """
         X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
-        problem, y = self._problem(X, y, sample_weight)
-        given = _score_weights(sample_weight)
+        found = self._find_rows(X, y, sample_weight)
+        problem, y = self._problem(found)
+        given = _score_weights(found.sample_weight)
         search = self._search(problem, y, given, groups, single=False)
         if self.calibration is not None and self.loss != "log_loss":
             self._calibration = self._calibrate(search)
@@ -599,18 +603,21 @@ stage_seconds_ :
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n, n_features)
-        y : array-like of shape (n,) or (n, n_targets)
-        sample_weight : array-like of shape (n,), optional
+        X : array-like or sparse matrix of shape (n, n_features), path, iterable or Dask collection
+            As for :class:`LASNClassifierCV`.
+        y : array-like of shape (n,) or (n, n_targets), path, name of a column, or None
+        sample_weight : array-like of shape (n,), path or name of a column, optional
         groups : array-like of shape (n,), optional
+            Only for rows in memory.
 
         Returns
         -------
         self
         """
         X, y, sample_weight = as_numpy(X), as_numpy(y), as_numpy(sample_weight)
-        problem, y = self._problem(X, y, sample_weight)
-        given = _score_weights(sample_weight)
+        found = self._find_rows(X, y, sample_weight)
+        problem, y = self._problem(found)
+        given = _score_weights(found.sample_weight)
         self._search(problem, y, given, groups, single=is_single(problem, y))
         return self
 

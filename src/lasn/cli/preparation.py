@@ -25,6 +25,8 @@ from lasn.tables.svmlight import SvmlightTable, drop_column_zero
 _MOST_CLASSES = 20
 # Rows with more than this part of their values not zero are kept as a full matrix.
 _DENSE = 1 / 3
+# A column of text with more different values than this part of the rows is taken for a key.
+_MOST_CATEGORIES = 1 / 2
 FILE_HELP = """\
 FILE is svmlight, CSV, TSV, Parquet, Arrow or NumPy, or - for standard input (with --format). In CSV
 and Parquet a column of text is one-hot encoded: the first value of a CSV column says whether it is
@@ -131,6 +133,7 @@ def prepare(
     task, why = (arguments.task, "--task") if arguments.task else infer_task(y)
     make_estimator(classes, task, given)
     _check_target(y, task, table.path)
+    _notice_keys(selection, X, feedback)
     sparse = sp.issparse(X)
     steps = preprocessing_steps(selection, arguments.scale or "none", arguments.impute, sparse)
     notes = DataNotes(
@@ -151,6 +154,18 @@ def prepare(
     if steps:
         notes.seconds["preprocessing"] = perf_counter() - began
     return TrainingData(X, y, steps, notes, table.path, task, why)
+
+
+def _notice_keys(selection: Selection, X, feedback: Feedback) -> None:
+    """Say which columns of text look like keys: each of their values would be a feature."""
+    for place, name in enumerate(selection.features or ()):
+        if name in selection.categorical:
+            n_values = len(set(X[:, place].tolist()))
+            if n_values > _MOST_CATEGORIES * X.shape[0]:
+                feedback.notice(
+                    f"column {name!r} has {n_values} different values in {X.shape[0]} rows. "
+                    f"If they are keys and no categories, give --ignore {name}."
+                )
 
 
 def read_labelled(
