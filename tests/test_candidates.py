@@ -72,18 +72,32 @@ def test_uphill_tries_few_where_the_start_is_best():
     surface = Surface(10.0, 1.0)
     start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
     tried = surface.follow(uphill(grid(), start, surface.found))
-    assert sorted(tried) == [(1.0, 1.0), (1.0, 10.0), (10.0, 0.1), (10.0, 1.0), (100.0, 0.1),
-                             (100.0, 1.0)]  # fmt: skip
+    assert sorted(tried) == [(0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (10.0, 0.1), (10.0, 1.0),
+                             (100.0, 0.1), (100.0, 1.0)]  # fmt: skip
+
+
+def test_uphill_tries_no_larger_C_where_a_smaller_one_is_better():
+    surface = Surface(1.0, 1.0)
+    start = Evaluation(10, 1.0, 100.0, np.ones(2), 0.0, 0.0, 0, 100, [])
+    tried = surface.follow(uphill(grid(), start, surface.found))
+    assert [C for C, gamma in tried if gamma == 1.0] == [10.0, 1.0, 0.1]
 
 
 def test_onwards_follows_only_where_the_next_gamma_is_better():
-    start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
+    start = Evaluation(10, 1.0, 10.0, np.full(2, 0.5), 0.0, 0.0, 0, 100, [])
     surface = Surface(10.0, 1.0)
-    assert surface.follow(onwards(grid(), start, surface.found)) == [(10.0, 1.0), (1.0, 10.0)]
+    tried = surface.follow(onwards(grid(), start, 0.1, surface.found))
+    assert tried == [(10.0, 1.0), (1.0, 10.0)]
     surface = Surface(1.0, 100.0)
-    surface.follow(onwards(grid(), start, surface.found))
+    surface.follow(onwards(grid(), start, 0.1, surface.found))
     best = best_of(surface.tried)
     assert (best.C, best.gamma) == (1.0, 100.0)
+
+
+def test_onwards_tries_no_other_gamma_where_more_landmarks_do_not_help():
+    start = Evaluation(10, 1.0, 10.0, np.full(2, 0.95), 0.0, 0.0, 0, 100, [])
+    surface = Surface(10.0, 1.0)
+    assert surface.follow(onwards(grid(), start, 0.1, surface.found)) == [(10.0, 1.0)]
 
 
 @pytest.mark.parametrize(("gamma", "reached"), [(64.0, 64.0), (1e12, 256.0)])

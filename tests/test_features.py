@@ -174,6 +174,7 @@ def test_integers_are_taken_as_float64(three_classes):
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 def test_set_output_gives_frames(binary, library):
+    pytest.importorskip(library)
     X, _ = binary
     names = [f"nystroemmap{column}" for column in range(7)]
     features = NystroemMap(7, random_state=0).set_output(transform=library)

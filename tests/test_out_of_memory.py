@@ -164,7 +164,7 @@ def test_prediction_backs_off_to_fewer_rows_and_then_to_the_cpu(rng, device):
     with pytest.warns(UserWarning, match=FULL) as caught:
         found = model.decision_function(X)
     assert len(caught) == cpu + 1
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
 @every_device
@@ -248,7 +248,7 @@ def small_gpu():
 
 def test_a_gpu_that_is_really_full(small_gpu):
     """256 MiB of rows, and no word of the driver that there is less room than it has."""
-    rng = np.random.RandomState(0)
+    rng = np.random.default_rng(0)
     X = rng.standard_normal((1 << 20, 64), dtype=np.float32)
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     settings = {"n_landmarks": 100, "gamma": 0.02, "random_state": 0, "device": "cuda"}

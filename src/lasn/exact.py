@@ -54,6 +54,9 @@ _MARGIN = 0.05
 _GAP = 0.1
 # How much of the current gap the solution of one linear system may leave.
 _FORCING = 0.03
+# A problem whose gap over U is below this multiple of what a linear system may leave at last is
+# solved, and waits for the others.
+_SOLVED = 3.0
 # Points tried to better a dual point.
 _DUAL_STEPS = 3
 # The relative gap over U at which other rows are looked at for the first time.
@@ -245,9 +248,9 @@ class _Solver:
                 status = Status.ROUNDING
         return ExactResult(value, relative, status, history)
 
-    def _expand(self, z):
-        """Losses, slopes g and curvatures v, with their costs."""
-        return tuple(self.C * part for part in self.problem.loss.expand(self.y, z))
+    def _expand(self, z, columns=slice(None)):
+        """Losses, slopes g and curvatures v, with their costs, of all problems or of some."""
+        return tuple(self.C * part for part in self.problem.loss.expand(self.y[:, columns], z))
 
     def _dual_point(self) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
         """Terms, signs and multipliers of alpha; what has the wrong sign is taken as zero."""
@@ -306,51 +309,57 @@ class _Solver:
     def _step(self, options: NewtonOptions, accuracy: float, first: bool):
         """One Newton step: step lengths and conjugate gradient steps, shapes (c,).
 
-        At the first step z belongs to the model that began, so there is no line to search.
+        Problems that are solved over U stay as they are, with step length 0. At the first step z
+        belongs to the model that began, so there is no line to search.
         """
-        losses, g, v = self._expand(self.z)
+        n_problems = self.alpha.shape[1]
+        t, cg_steps = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
+        value = gap = self._expand(self.z)[0].sum(axis=0)
+        todo = np.arange(n_problems)
+        if not first:
+            value, gap, of_wrong_signs = self._value_and_gap()
+            unsolved = np.flatnonzero(gap + of_wrong_signs > _SOLVED * accuracy * value)
+            todo = unsolved if len(unsolved) else todo
+        target = np.maximum(accuracy * value, _FORCING * np.minimum(gap, value))[todo]
+        old_alpha, old_z = self.alpha[:, todo], self.z[:, todo]
+        _, g, v = self._expand(old_z, todo)
         active = v > 0.0
-        b = np.where(active, self.z - np.divide(g, v, out=np.zeros_like(g), where=active), 0.0)
+        b = np.where(active, old_z - np.divide(g, v, out=np.zeros_like(g), where=active), 0.0)
         alpha = np.where(active, 0.0, -g)
         if np.any(alpha):
             b -= np.where(active, self._product(alpha), 0.0)
-        value = gap = losses.sum(axis=0)
-        if not first:
-            value, gap, _ = self._value_and_gap()
-        target = np.maximum(accuracy * value, _FORCING * np.minimum(gap, value))
-        guess = np.where(active, -g if first else self.alpha, 0.0)
-        solution, cg_steps = self.equations.solve(b, v, guess, target)
+        guess = np.where(active, -g if first else old_alpha, 0.0)
+        solution, cg_steps[todo] = self.equations.solve(b, v, guess, target)
         alpha += solution
         z = self._product(alpha)
-        t = np.ones(alpha.shape[1])
         if first:
             self.alpha, self.z = alpha, z
-        else:
-            line: Any = _Line(self, alpha - self.alpha, z - self.z)
-            options = replace(options, long_step=_LONG_STEP)
-            t, stuck = line_search(line, value, line.slope(0.0 * t)[0], options)
-            t[stuck] = 0.0
-            # A full step has no trace of what was there before, not even rounding.
-            self.alpha = np.where(t == 1.0, alpha, self.alpha + t * line.da)
-            self.z = np.where(t == 1.0, z, self.z + t * line.dz)
+            return np.ones(n_problems), cg_steps
+        line: Any = _Line(partial(self._expand, columns=todo), old_alpha, old_z, alpha, z)
+        options = replace(options, long_step=_LONG_STEP)
+        t[todo], stuck = line_search(line, value[todo], line.slope(np.zeros(len(todo)))[0], options)
+        t[todo[stuck]] = 0.0
+        # A full step has no trace of what was there before, not even rounding.
+        full = t[todo] == 1.0
+        self.alpha[:, todo] = np.where(full, alpha, old_alpha + t[todo] * line.da)
+        self.z[:, todo] = np.where(full, z, old_z + t[todo] * line.dz)
         return t, cg_steps
 
 
-@dataclass
 class _Line:
-    """P along a direction, for ``newton.line_search``: alpha + t da with scores z + t dz."""
+    """P from alpha to alpha_1, for ``newton.line_search``: alpha + t da with scores z + t dz."""
 
-    solver: _Solver
-    da: np.ndarray
-    dz: np.ndarray
+    def __init__(self, expand: Callable, alpha, z, alpha_1, z_1):
+        self.expand, self.alpha, self.z = expand, alpha, z
+        self.da, self.dz = alpha_1 - alpha, z_1 - z
 
     def value(self, t: np.ndarray) -> np.ndarray:
-        alpha, z = self.solver.alpha + t * self.da, self.solver.z + t * self.dz
-        return 0.5 * np.sum(alpha * z, axis=0) + self.solver._expand(z)[0].sum(axis=0)
+        alpha, z = self.alpha + t * self.da, self.z + t * self.dz
+        return 0.5 * np.sum(alpha * z, axis=0) + self.expand(z)[0].sum(axis=0)
 
     def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        z = self.solver.z + t * self.dz
-        _, g, v = self.solver._expand(z)
+        z = self.z + t * self.dz
+        _, g, v = self.expand(z)
         # <alpha + t da, K^ da> = <da, z + t dz>: K^ is symmetric.
         first = np.sum(self.da * z, axis=0) + np.sum(g * self.dz, axis=0)
         second = np.sum(self.da * self.dz, axis=0) + np.sum(v * self.dz**2, axis=0)

@@ -53,15 +53,19 @@ class ProgressBar(Bar):
     """The bar of a fit, drawn when ``verbose`` is positive.
 
     While Newton's method runs, the bar is the share of the way to the tolerance, on the scale on
-    which it converges: the logarithm of the gradient norm.
+    which it converges: the logarithm of the gradient norm. What is left is estimated from that
+    share; rows/s counts every time that a row's features were read.
     """
 
     def __init__(self, verbose: int, tol: float, stream=None):
         super().__init__(verbose > 0, stream)
         self.verbose = verbose
         self.tol = tol
+        self.stage_start = self.start
+        self.rows_read = 0.0
 
     def stage(self, name: str) -> None:
+        self.stage_start, self.rows_read = perf_counter(), 0.0
         self.draw(0.1 * _STAGES.get(name, 2), name)
 
     def note(self, text: str) -> None:
@@ -72,19 +76,19 @@ class ProgressBar(Bar):
 
     def rows(self, stage: str, count: int, share: float | None) -> None:
         """So many rows have been read or predicted; ``share`` of all, if that is known."""
-        seconds = max(perf_counter() - self.start, 1e-9)
-        text = f"{stage}  {count} rows  {count / seconds:.0f} rows/s"
-        if share:
-            text += f"  {seconds * (1.0 - share) / share:.0f}s left"
+        text = f"{stage}  {count} rows{_pace(perf_counter() - self.start, count, share)}"
         self.draw(share or 0.0, text)
 
     def iteration(self, number: int, record: dict[str, Any]) -> None:
         name, relative = distance_left(record)
         share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
+        share = float(np.clip(share, 0.0, 1.0))
+        self.rows_read += record.get("passes", 0.0) * record.get("rows", 0)
         text = (
             f"Newton {number}  {name} {relative:.1e}  active {int(np.max(record['active_rows']))}"
+            f"{_pace(perf_counter() - self.stage_start, self.rows_read, share)}"
         )
-        self.draw(0.2 + 0.8 * float(np.clip(share, 0.0, 1.0)), text)
+        self.draw(0.2 + 0.8 * share, text)
         if self.verbose > 1 and self.active:
             self.stream.write("\n")
 
@@ -97,3 +101,10 @@ class ProgressBar(Bar):
         self.draw((number % _WIDTH) / _WIDTH, text)
         if self.verbose > 1 and self.active:
             self.stream.write("\n")
+
+
+def _pace(seconds: float, rows: float, share: float | None) -> str:
+    """Rows a second, and the seconds that the rest takes where the share that is done is known."""
+    seconds = max(seconds, 1e-9)
+    text = f"  {rows / seconds:.0f} rows/s" if rows else ""
+    return text + (f"  {seconds * (1.0 - share) / share:.0f}s left" if share else "")
