@@ -59,13 +59,15 @@ _FORCING = 0.03
 _SOLVED = 3.0
 # Points tried to better a dual point.
 _DUAL_STEPS = 3
-# The relative gap over U at which other rows are looked at for the first time.
-_LOOK_BELOW = 0.01
+# The relative gap over U at which other rows are looked at for the first time; and again, in units
+# of what was found outside.
+_LOOK_BELOW, _LOOK_AGAIN = 0.01, 0.02
 _FEWEST_NEW = 1000
 # Where the slope at the full step is more than this part of the first slope, the line is searched.
-_LONG_STEP = 0.01
+# A full step leaves no coefficient outside the active rows, and is exact once those are known.
+_LONG_STEP = 0.9
 # Landmarks of the Nystroem model that begins, in units of the root of the number of rows.
-_LANDMARKS = 2.0
+_LANDMARKS = 4.0
 # What a fit to begin with is worth.
 _BEGIN = NewtonOptions(tol=1e-2, max_iter=10)
 
@@ -229,7 +231,7 @@ class _Solver:
             outside = np.zeros_like(gap)
             if near or gap.sum() <= look_below * value.sum():
                 outside = self._look_outside()
-                look_below = 0.1 * float(outside.sum() / value.sum())
+                look_below = _LOOK_AGAIN * float(outside.sum() / value.sum())
             complete = bool(np.all(outside <= 0.5 * wanted * value))
             if near and complete:
                 whole = self._proved_gap(wanted - outside / value)

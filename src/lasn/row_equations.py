@@ -22,7 +22,7 @@ _MAX_CG_STEPS = 500
 # Copying the tiles of active rows pays where those are less than this part of U.
 _WORTH_COPYING = 0.85
 # Landmarks of the preconditioner: one for so many active rows, within limits.
-_ROWS_PER_LANDMARK = 5
+_ROWS_PER_LANDMARK = 10
 _MAP_SIZES = (200, 1000)
 
 
@@ -51,36 +51,44 @@ class RowEquations:
         ``target`` is the gap that residuals may leave.
         """
         x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
-        root = np.sqrt(v)
         few = np.count_nonzero(v, axis=0) <= _DIRECT
         for c in np.flatnonzero(few):
             rows = np.flatnonzero(v[:, c])
-            scale = root[rows, c]
-            A = self.gram.part(rows)
-            A += 1.0
-            A *= scale[:, None]
-            A *= scale
-            A[np.diag_indices_from(A)] += 1.0
-            x[rows, c] = scale * factorize(A).solve(scale * b[rows, c])
+            x[rows, c] = self._by_factor(rows, np.sqrt(v[rows, c]), b[rows, c])
         many = np.flatnonzero(~few)
-        if len(many) == 0:
-            return x, steps
-        union = v[:, many].any(axis=1)
+        if len(many):
+            found = self._by_nystroem(b[:, many], v[:, many], guess[:, many], target[many])
+            x[:, many], steps[many] = found
+        return x, steps
+
+    def _by_factor(self, rows, scale, b) -> np.ndarray:
+        A = self.gram.part(rows)
+        A += 1.0
+        A *= scale[:, None]
+        A *= scale
+        A[np.diag_indices_from(A)] += 1.0
+        return scale * factorize(A).solve(scale * b)
+
+    def _by_nystroem(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
+        """All columns at once, over the rows that are active in any of them."""
+        union = v.any(axis=1)
         gram = self.gram.only(union) if np.mean(union) < _WORTH_COPYING else self.gram
         union = union if gram is not self.gram else np.ones_like(union)
-        part = np.ix_(union, many)
-        scale, inverse = root[part], self._nystroem_inverse(v[:, many], union)
+        scale = np.sqrt(v[union])
 
         def product(P, columns):
             V = scale[:, columns] * P
             return scale[:, columns] * (gram.product(V) + V.sum(axis=0)) + P
 
-        first = np.divide(guess[part], scale, out=np.zeros_like(scale), where=scale > 0.0)
-        R = scale * b[part] - product(first, np.arange(len(many)))
+        b, guess = b[union], guess[union]
+        first = np.divide(guess, scale, out=np.zeros_like(scale), where=scale > 0.0)
+        R = scale * b - product(first, np.arange(b.shape[1]))
         size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
-        forcing = np.sqrt(2.0 * target[many]) / size
-        change, steps[many] = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
-        x[part] = scale * (first + change)
+        forcing = np.sqrt(2.0 * target) / size
+        inverse = self._nystroem_inverse(v, union)
+        change, steps = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
+        x = np.zeros_like(v)
+        x[union] = scale * (first + change)
         return x, steps
 
     def solve_by_nystroem(self, v, R) -> np.ndarray:
