@@ -33,6 +33,16 @@ class KernelError:
 
     The confidence is that of Student's interval over the drawn rows, so it is approximate; the
     lower end for the spectral norm holds always.
+
+    Examples
+    --------
+    >>> import lasn
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = lasn.LASNClassifier(20, random_state=0).fit(X, y)
+    >>> error = lasn.certify(model, X, y).kernel_error
+    >>> error.confidence, error.spectral <= error.frobenius
+    (1.0, True)
     """
 
     frobenius: float
@@ -90,6 +100,16 @@ class Theorem2:
 
     ``printed`` is the paper's bound; ``repaired`` the one that its proof supports for every C (see
     docs/paper_map.md).
+
+    Examples
+    --------
+    >>> import lasn
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = lasn.LASNClassifier(20, C=1.0, random_state=0).fit(X[:100], y[:100])
+    >>> sides = lasn.certify(model, X[:100], y[:100]).theorem_2
+    >>> bool(sides.distance <= sides.repaired)
+    True
     """
 
     distance: float

@@ -72,6 +72,18 @@ class Certificate(Mapping):
         ``|K - K~|``; None without landmarks, and where it was not asked for.
     theorem_2 : Theorem2 or None
         Both sides of the paper's bound, for two classes and few rows without weights.
+
+    Examples
+    --------
+    >>> import lasn
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = lasn.LASNClassifier(20, random_state=0).fit(X, y)
+    >>> certificate = lasn.certify(model, X, y)
+    >>> certificate.gap == certificate["gap"] == certificate.upper_bound - certificate.lower_bound
+    True
+    >>> len(certificate.problems), certificate.guaranteed.shape
+    (3, (150,))
     """
 
     upper_bound: float

@@ -45,7 +45,21 @@ _PROVOKED = (ValueError, TypeError, AttributeError, KeyError, OverflowError, Rec
 
 
 class ModelFileError(ValueError):
-    """A model file that cannot be read, or a model that cannot be written to one."""
+    """A model file that cannot be read, or a model that cannot be written to one.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import lasn
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "empty.lasn")
+    ...     open(path, "w").close()
+    ...     try:
+    ...         lasn.load(path)
+    ...     except lasn.ModelFileError:
+    ...         print("not a model")
+    not a model
+    """
 
 
 class _LaterFormatError(NotDecodableError):
@@ -145,6 +159,21 @@ def describe(path: str | os.PathLike) -> dict[str, Any]:
         relative_gap, seconds;
         ``metadata`` as given to :func:`lasn.save`; ``arrays``: dtype and shape by name;
         ``bytes``, the file's size.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import lasn
+    >>> from sklearn.datasets import load_iris
+    >>> model = lasn.LASNClassifier(20, random_state=0).fit(*load_iris(return_X_y=True))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "iris.lasn")
+    ...     lasn.save(model, path, metadata={"data": "iris"})
+    ...     description = lasn.persist.describe(path)
+    >>> description["summary"]["estimator"], description["summary"]["n_landmarks"]
+    ('LASNClassifier', 20)
+    >>> description["metadata"]
+    {'data': 'iris'}
     """
     with open(path, "rb") as stream, errors_name(os.fspath(path)):
         header = read_header(stream)

@@ -60,7 +60,19 @@ def fetch(name: str, base: str | None = None) -> tuple[Path, ...]:
 
 
 def fetch_file(file: DataFile, base: str | None = None) -> Path:
-    """Where a file is; it is downloaded into the cache if it is neither there nor in LASN_DATA."""
+    """Where a file is; it is downloaded into the cache if it is neither there nor in LASN_DATA.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest.mock import patch
+    >>> from lasn import datasets
+    >>> file = datasets.dataset("heart").train
+    >>> with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, LASN_DATA=folder):
+    ...     open(os.path.join(folder, file.name), "w").close()
+    ...     print(datasets.fetch_file(file).name)
+    heart
+    """
     present = find(file.name)
     return present if present is not None else download(file, cache_folder(), base)
 

@@ -15,11 +15,36 @@ from lasn.datasets.registry import PACKED
 
 
 class DatasetError(OSError):
-    """A data file that is not there, cannot be had, or is not what it should be."""
+    """A data file that is not there, cannot be had, or is not what it should be.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lasn import datasets
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "heart"
+    ...     _ = path.write_text("+1 1:0.5\\n")
+    ...     try:
+    ...         datasets.check(datasets.dataset("heart").train, path)
+    ...     except datasets.DatasetError:
+    ...         print("another file")
+    another file
+    """
 
 
 def cache_folder() -> Path:
-    """The folder of downloaded files; it need not exist yet."""
+    """The folder of downloaded files; it need not exist yet.
+
+    Examples
+    --------
+    >>> import os
+    >>> from unittest.mock import patch
+    >>> from lasn import datasets
+    >>> with patch.dict(os.environ, LASN_CACHE="here"):
+    ...     print(datasets.cache_folder().as_posix())
+    here/datasets
+    """
     named = os.environ.get("LASN_CACHE")
     if named:
         return Path(named).expanduser() / "datasets"
@@ -48,6 +73,17 @@ def find(name: str) -> Path | None:
     """The file of that (unpacked) name in ``LASN_DATA`` or the cache, or None.
 
     Any svmlight file may lie in ``LASN_DATA``, not only those of the registry.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from unittest.mock import patch
+    >>> from lasn import datasets
+    >>> with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, LASN_DATA=folder):
+    ...     with open(os.path.join(folder, "mine"), "w") as file:
+    ...         _ = file.write("+1 1:0.5\\n")
+    ...     print(datasets.find("mine").name, datasets.find("none of mine"))
+    mine None
     """
     for folder in (data_folder(), cache_folder()):
         if folder is None:

@@ -20,7 +20,16 @@ from lasn.datasets.registry import DataFile, Dataset, dataset
 
 
 class Split(NamedTuple):
-    """Training and test rows, in the order of ``train_test_split``."""
+    """Training and test rows, in the order of ``train_test_split``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasn.datasets import Split
+    >>> X_train, X_test, y_train, y_test = Split(np.eye(3), np.eye(2), np.ones(3), np.ones(2))
+    >>> X_train.shape, y_test.shape
+    ((3, 3), (2,))
+    """
 
     X_train: sp.csr_matrix
     X_test: sp.csr_matrix

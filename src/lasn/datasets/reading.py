@@ -41,6 +41,18 @@ def read_rows(path: Path, n_features: int | None = None) -> tuple[sp.csr_matrix,
     X : CSR matrix of shape (n_rows, n_features)
     y : ndarray of shape (n_rows,)
         The labels as they are in the file, float64.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lasn import datasets
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny"
+    ...     _ = path.write_text("+1 1:0.5\\n-1 3:1\\n")
+    ...     X, y = datasets.read_rows(path)
+    >>> X.toarray().tolist(), y.tolist()
+    ([[0.5, 0.0, 0.0], [0.0, 0.0, 1.0]], [1.0, -1.0])
     """
     from sklearn.datasets import load_svmlight_file
 
@@ -76,6 +88,18 @@ def check(file: DataFile, path: Path) -> str:
     ------
     DatasetError
         If it is another file, or damaged.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from lasn import datasets
+    >>> file = datasets.DataFile("tiny", "binary/tiny", 2, None, frozenset())
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "tiny"
+    ...     _ = path.write_text("+1 1:0.5\\n-1 2:1\\n")
+    ...     print(datasets.check(file, path))
+    2 rows; its SHA-256 is not known
     """
     found = contents(path)
     if found.sha256 == file.sha256:

@@ -49,6 +49,13 @@ class DataFile:
         Of the unpacked file of the site, where it is known.
     copies : frozenset of str
         The same of known copies with other bytes but the same rows.
+
+    Examples
+    --------
+    >>> from lasn import datasets
+    >>> file = datasets.dataset("a9a").train
+    >>> file.name, file.address, file.rows
+    ('a9a', 'binary/a9a', 32561)
     """
 
     name: str
@@ -84,6 +91,13 @@ class Dataset:
     note : str
         How that number comes about, where it differs from the training file's, and what else to
         know.
+
+    Examples
+    --------
+    >>> from lasn import datasets
+    >>> a9a = datasets.dataset("a9a")
+    >>> a9a.features, a9a.classes, a9a.train.rows, a9a.test.rows
+    (123, 2, 32561, 16281)
     """
 
     name: str

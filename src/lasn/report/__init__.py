@@ -36,6 +36,12 @@ class Subject:
 
     ``training`` and ``rows`` are facts about the training file and about the rows of the report.
     ``seconds`` are of stages before the fit. ``are_training_rows`` is None where that is not known.
+
+    Examples
+    --------
+    >>> from lasn.report import Subject
+    >>> Subject("Iris", rows=[("file", "iris.csv")], are_training_rows=True).title
+    'Iris'
     """
 
     title: str
@@ -80,7 +86,18 @@ def write_report(
 
 
 def html_report(model, X, y, *, title: str | None = None, certify: bool = False) -> str:
-    """The report of :func:`lasn.report.write_report` as text."""
+    """The report of :func:`lasn.report.write_report` as text.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from lasn import LASNClassifier
+    >>> from lasn.report import html_report
+    >>> X, y = load_iris(return_X_y=True)
+    >>> text = html_report(LASNClassifier(20, random_state=0).fit(X, y), X, y, title="Iris")
+    >>> text.startswith("<!DOCTYPE html>"), "Iris" in text
+    (True, True)
+    """
     subject = Subject(title or f"{type(diagnostics.last_step(model)).__name__} on {len(y)} rows")
     predictions = predict_rows(model, X, y)
     return render(model, predictions, subject, certified(model, X, y) if certify else None)
@@ -98,7 +115,20 @@ def certified(model, X, y) -> Certificate:
 def render(
     model, predictions: Predictions, subject: Subject, certificate: Certificate | None = None
 ) -> str:
-    """A report on predictions that are there already."""
+    """A report on predictions that are there already.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from lasn import LASNClassifier
+    >>> from lasn.report import Subject, render
+    >>> from lasn.report.measures import Predictions
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LASNClassifier(20, random_state=0).fit(X, y)
+    >>> found = Predictions(y, model.predict(X), model.decision_function(X))
+    >>> "Confusion matrix" in render(model, found, Subject("Iris"))
+    True
+    """
     estimator = diagnostics.last_step(model)
     if hasattr(estimator, "classes_"):
         numbers, parts = _of_classes(estimator, predictions)

@@ -20,6 +20,20 @@ def in_order(
     """``work(rows)`` for each piece of the table, in order, parsed and worked on by threads.
 
     At most two pieces a thread are in memory.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from lasn.tables import Selection, in_order, open_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...     table = open_table(path)
+    ...     sums = list(in_order(table, Selection(("a", "b")), lambda rows: rows.X.sum()))
+    ...     table.close()
+    >>> float(sum(sums))
+    10.0
     """
     return map_in_order(lambda piece: work(piece()), table.pieces(selection))
 
@@ -33,6 +47,20 @@ def read_rows(
 
     ``progress(rows, bytes, share)`` hears of each piece: how many rows have been read, how much
     memory they take, and which part of the file that was, as far as it is known.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from lasn.tables import Selection, open_table, read_rows
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...     table = open_table(path)
+    ...     rows = read_rows(table, Selection(("a", "b"), target="label"))
+    ...     table.close()
+    >>> rows.X.tolist(), rows.y.tolist()
+    ([[1.0, 2.0], [3.0, 4.0]], [0.0, 1.0])
     """
     parts: list[Rows] = []
     n_rows = n_bytes = 0

@@ -23,7 +23,14 @@ MISSING_REMEDY = "Fill it in, remove the row, or give --impute when training."
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its name, and whether it holds text."""
+    """A column of a table: its name, and whether it holds text.
+
+    Examples
+    --------
+    >>> from lasn.tables import Column
+    >>> Column("colour", is_text=True)
+    Column(name='colour', is_text=True)
+    """
 
     name: str
     is_text: bool = False
@@ -36,6 +43,12 @@ class Selection:
     ``features`` are names of columns in the order of the matrix; None where a format has no columns
     (svmlight, a sparse matrix). Those in ``categorical`` are read as text, whatever they hold.
     Missing values are NaN, or the empty text, if they are ``allowed``, else an error.
+
+    Examples
+    --------
+    >>> from lasn.tables import Selection
+    >>> Selection(("age", "colour"), categorical=frozenset({"colour"}), target="income").names
+    ['age', 'colour', 'income']
     """
 
     features: tuple[str, ...] | None = None
@@ -59,6 +72,13 @@ class Rows:
 
     ``X`` has shape (n, p): float64; a CSR matrix; or, if some columns are text, an array of objects
     with floats and texts. ``y`` has shape (n,): numbers or texts, None if no target was asked for.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lasn.tables import Rows
+    >>> Rows(np.eye(2), np.array(["yes", "no"])).X.shape
+    (2, 2)
     """
 
     X: Any
@@ -72,7 +92,21 @@ Piece = Callable[[], Rows]
 
 
 class Table(Protocol):
-    """A file that can be read in pieces, once."""
+    """A file that can be read in pieces, once.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from lasn.tables import open_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "rows.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...     table = open_table(path)
+    ...     print([column.name for column in table.columns], table.named, table.own_target)
+    ...     table.close()
+    ['a', 'b', 'label'] True None
+    """
 
     path: str
     columns: list[Column] | None  # None: the number of columns is not known before the end
