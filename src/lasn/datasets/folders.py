@@ -15,7 +15,7 @@ from lasn.datasets.registry import PACKED
 
 
 class DatasetError(OSError):
-    """A data file that is not there, cannot be had, or is not what it should be.
+    r"""A data file that is not there, cannot be had, or is not what it should be.
 
     Examples
     --------
@@ -24,7 +24,7 @@ class DatasetError(OSError):
     >>> from lasn import datasets
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "heart"
-    ...     _ = path.write_text("+1 1:0.5\\n")
+    ...     _ = path.write_text("+1 1:0.5\n")
     ...     try:
     ...         datasets.check(datasets.dataset("heart").train, path)
     ...     except datasets.DatasetError:
@@ -70,7 +70,7 @@ def data_folder() -> Path | None:
 
 
 def find(name: str) -> Path | None:
-    """The file of that (unpacked) name in ``LASN_DATA`` or the cache, or None.
+    r"""The file of that (unpacked) name in ``LASN_DATA`` or the cache, or None.
 
     Any svmlight file may lie in ``LASN_DATA``, not only those of the registry.
 
@@ -81,7 +81,7 @@ def find(name: str) -> Path | None:
     >>> from lasn import datasets
     >>> with tempfile.TemporaryDirectory() as folder, patch.dict(os.environ, LASN_DATA=folder):
     ...     with open(os.path.join(folder, "mine"), "w") as file:
-    ...         _ = file.write("+1 1:0.5\\n")
+    ...         _ = file.write("+1 1:0.5\n")
     ...     print(datasets.find("mine").name, datasets.find("none of mine"))
     mine None
     """

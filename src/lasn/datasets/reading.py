@@ -27,7 +27,7 @@ _CHUNK_BYTES = 1 << 20
 
 
 def read_rows(path: Path, n_features: int | None = None) -> tuple[sp.csr_matrix, np.ndarray]:
-    """Rows and labels of one file.
+    r"""Rows and labels of one file.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ def read_rows(path: Path, n_features: int | None = None) -> tuple[sp.csr_matrix,
     >>> from lasn import datasets
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "tiny"
-    ...     _ = path.write_text("+1 1:0.5\\n-1 3:1\\n")
+    ...     _ = path.write_text("+1 1:0.5\n-1 3:1\n")
     ...     X, y = datasets.read_rows(path)
     >>> X.toarray().tolist(), y.tolist()
     ([[0.5, 0.0, 0.0], [0.0, 0.0, 1.0]], [1.0, -1.0])
@@ -82,7 +82,7 @@ def contents(path: Path) -> Contents:
 
 
 def check(file: DataFile, path: Path) -> str:
-    """Say how ``path`` was recognised as ``file``: its checksum, or, if none is known, its rows.
+    r"""Say how ``path`` was recognised as ``file``: its checksum, or, if none is known, its rows.
 
     Raises
     ------
@@ -97,7 +97,7 @@ def check(file: DataFile, path: Path) -> str:
     >>> file = datasets.DataFile("tiny", "binary/tiny", 2, None, frozenset())
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "tiny"
-    ...     _ = path.write_text("+1 1:0.5\\n-1 2:1\\n")
+    ...     _ = path.write_text("+1 1:0.5\n-1 2:1\n")
     ...     print(datasets.check(file, path))
     2 rows; its SHA-256 is not known
     """

@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 def in_order(
     table: Table, selection: Selection, work: Callable[[Rows], Result]
 ) -> Iterator[Result]:
-    """``work(rows)`` for each piece of the table, in order, parsed and worked on by threads.
+    r"""``work(rows)`` for each piece of the table, in order, parsed and worked on by threads.
 
     At most two pieces a thread are in memory.
 
@@ -28,7 +28,7 @@ def in_order(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "rows.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...         _ = file.write("a,b,label\n1,2,0\n3,4,1\n")
     ...     table = open_table(path)
     ...     sums = list(in_order(table, Selection(("a", "b")), lambda rows: rows.X.sum()))
     ...     table.close()
@@ -43,7 +43,7 @@ def read_rows(
     selection: Selection,
     progress: Callable[[int, int, float | None], None] | None = None,
 ) -> Rows:
-    """All rows of the table.
+    r"""All rows of the table.
 
     ``progress(rows, bytes, share)`` hears of each piece: how many rows have been read, how much
     memory they take, and which part of the file that was, as far as it is known.
@@ -55,7 +55,7 @@ def read_rows(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "rows.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...         _ = file.write("a,b,label\n1,2,0\n3,4,1\n")
     ...     table = open_table(path)
     ...     rows = read_rows(table, Selection(("a", "b"), target="label"))
     ...     table.close()

@@ -92,7 +92,7 @@ Piece = Callable[[], Rows]
 
 
 class Table(Protocol):
-    """A file that can be read in pieces, once.
+    r"""A file that can be read in pieces, once.
 
     Examples
     --------
@@ -101,7 +101,7 @@ class Table(Protocol):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "rows.csv")
     ...     with open(path, "w") as file:
-    ...         _ = file.write("a,b,label\\n1,2,0\\n3,4,1\\n")
+    ...         _ = file.write("a,b,label\n1,2,0\n3,4,1\n")
     ...     table = open_table(path)
     ...     print([column.name for column in table.columns], table.named, table.own_target)
     ...     table.close()
