@@ -27,6 +27,12 @@ def is_tensor(array: Any) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
+def is_sparse(array: Any) -> bool:
+    """Whether the array is SciPy's; ``scipy.sparse``, slow to import, is not imported to tell."""
+    sparse = sys.modules.get("scipy.sparse")
+    return sparse is not None and sparse.issparse(array)
+
+
 def namespace(array: Any) -> Any:
     """The module that has ``sqrt``, ``where``, ``sign``, ``isfinite`` ... for this array."""
     return sys.modules["torch"] if is_tensor(array) else np

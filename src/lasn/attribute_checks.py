@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+
+from lasn.arrays import is_sparse
 
 Sizes = dict[str, int]
 Check = Callable[[Any, Sizes], bool]
@@ -44,7 +45,7 @@ def rows(*letters: str) -> Check:
     dense = numbers(*letters, finite=True)
 
     def check(value, sizes):
-        if not sp.issparse(value):
+        if not is_sparse(value):
             return dense(value, sizes)
         return (
             value.format == "csr"

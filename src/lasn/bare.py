@@ -18,8 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
+from lasn.arrays import is_sparse
 from lasn.attribute_checks import Sizes, finite_number
 from lasn.kernels import KERNEL_NAMES, Kernel, resolve_kernel_name
 from lasn.persist import errors_name, read_parts
@@ -186,7 +187,7 @@ def _maxabs(step: _Record) -> Callable[[Any], Any]:
 
 
 def _divided(X, scale: np.ndarray):
-    return sp.csr_matrix(X.multiply(1.0 / scale)) if sp.issparse(X) else X / scale
+    return scipy.sparse.csr_matrix(X.multiply(1.0 / scale)) if is_sparse(X) else X / scale
 
 
 def _checked(estimator: _Record) -> dict[str, Any]:

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
-from lasn.arrays import like, to_numpy, wide
+from lasn.arrays import is_sparse, like, to_numpy, wide
 from lasn.memory import for_each_part
 from lasn.threads import for_each_slice
 
@@ -155,7 +155,7 @@ def resolve_gamma(gamma, X, sample_weight=None) -> float:
     if gamma == "auto":
         return 1.0 / X.shape[1]
     mean, variance = column_moments(X, sample_weight)
-    return gamma_of_moments(gamma, mean, variance, sp.issparse(X))
+    return gamma_of_moments(gamma, mean, variance, is_sparse(X))
 
 
 def gamma_of_moments(gamma: str, mean: np.ndarray, variance: np.ndarray, is_sparse: bool) -> float:
@@ -177,7 +177,7 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     """
     weight = np.ones(X.shape[0]) if sample_weight is None else wide(sample_weight)
     weight = weight / weight.sum()
-    if sp.issparse(X):
+    if is_sparse(X):
         mean = X.T @ weight
         return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
     mean, mean_square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
@@ -256,7 +256,7 @@ class KernelColumns:
 
     def is_cheap(self, X) -> bool:
         """Whether computing a value again costs no more than a few readings of it from memory."""
-        sparse = X[:1000] if sp.issparse(X[:1]) else None
+        sparse = X[:1000] if is_sparse(X[:1]) else None
         n_products = X.shape[1] if sparse is None else sparse.nnz / max(1, sparse.shape[0])
         return self.products_only and n_products <= _CHEAP_PRODUCTS
 
@@ -268,7 +268,7 @@ class KernelColumns:
         self._fill(self._unpacked(rows), out)
 
     def _unpacked(self, rows):
-        if sp.issparse(rows) and self.accepts_unpacked and _worth_unpacking(rows):
+        if is_sparse(rows) and self.accepts_unpacked and _worth_unpacking(rows):
             return rows.toarray()
         return rows
 
@@ -298,7 +298,7 @@ def _worth_unpacking(rows) -> bool:
 
 def row_norms_squared(X) -> np.ndarray:
     """|x_i|^2 for each row, shape (n,), dense or sparse."""
-    if sp.issparse(X):
+    if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", X, X)
 
@@ -307,7 +307,7 @@ class _InnerProducts:
     """rows @ landmarks.T for every mix of dense and sparse."""
 
     def __init__(self, landmarks, dtype: np.dtype):
-        if sp.issparse(landmarks):
+        if is_sparse(landmarks):
             self.transposed = landmarks.T.tocsr().astype(dtype)
         else:
             self.transposed = np.ascontiguousarray(landmarks.T, dtype=dtype)
@@ -315,9 +315,9 @@ class _InnerProducts:
 
     def __call__(self, rows, out: np.ndarray) -> None:
         rows = rows.astype(self.dtype, copy=False)
-        if sp.issparse(rows) or sp.issparse(self.transposed):
+        if is_sparse(rows) or is_sparse(self.transposed):
             product = rows @ self.transposed
-            out[...] = product.toarray() if sp.issparse(product) else product
+            out[...] = product.toarray() if is_sparse(product) else product
         else:
             np.matmul(rows, self.transposed, out=out)
 
@@ -369,7 +369,7 @@ class _RbfColumns(KernelColumns):
         super().__init__(kernel, landmarks, dtype)
         gamma = kernel.gamma
         self.products: _InnerProducts | None = None  # made when the first sparse block comes
-        if sp.issparse(landmarks):
+        if is_sparse(landmarks):
             self.origin = None
             self.squares = row_norms_squared(landmarks)
             return
@@ -384,7 +384,7 @@ class _RbfColumns(KernelColumns):
         self.exponent = exponent
 
     def _fill_exponents(self, rows, out):
-        if sp.issparse(rows) or self.origin is None:
+        if is_sparse(rows) or self.origin is None:
             self._fill_sparse(rows, out)
         else:
             extended = np.empty((rows.shape[0], rows.shape[1] + 2), dtype=self.dtype)
@@ -416,7 +416,7 @@ class _LaplacianColumns(KernelColumns):
         from scipy.spatial.distance import cdist  # slow to import, and for this kernel alone
         from sklearn.metrics.pairwise import manhattan_distances
 
-        if sp.issparse(rows) or sp.issparse(self.landmarks):
+        if is_sparse(rows) or is_sparse(self.landmarks):
             distances = manhattan_distances(_short_indices(rows), _short_indices(self.landmarks))
         else:
             distances = cdist(rows, self.landmarks, "cityblock")
@@ -425,9 +425,9 @@ class _LaplacianColumns(KernelColumns):
 
 def _short_indices(rows):
     """CSR with the 32-bit indices that compiled code asks for."""
-    rows = sp.csr_matrix(rows)
+    rows = scipy.sparse.csr_matrix(rows)
     indices, indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-    return sp.csr_matrix((rows.data, indices, indptr), shape=rows.shape)
+    return scipy.sparse.csr_matrix((rows.data, indices, indptr), shape=rows.shape)
 
 
 class _CallableColumns(KernelColumns):
@@ -437,7 +437,7 @@ class _CallableColumns(KernelColumns):
     def _fill(self, rows, out):
         function: Any = self.kernel.name
         values = function(rows, self.landmarks)
-        if sp.issparse(values):
+        if is_sparse(values):
             values = values.toarray()
         values = np.asarray(values)
         if values.shape != out.shape:

@@ -23,8 +23,8 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import scipy
-import scipy.sparse as sp
 
+from lasn.arrays import is_sparse
 from lasn.atomic import write_atomically
 from lasn.plain import Decoder, Encoder, NotDecodableError, NotPlainError, expect
 from lasn.safetensors import (
@@ -212,7 +212,7 @@ def fingerprint(X, y=None) -> dict[str, Any]:
     3
     """
     digest = hashlib.sha256()
-    parts = [X.data, X.indices, X.indptr] if sp.issparse(X) else [np.asarray(X)]
+    parts = [X.data, X.indices, X.indptr] if is_sparse(X) else [np.asarray(X)]
     for part in parts if y is None else [*parts, np.asarray(y)]:
         digest.update(f"{part.dtype.kind} {part.shape}\n".encode())
         if part.dtype.kind in "biuf":

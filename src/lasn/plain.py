@@ -33,8 +33,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
+from lasn.arrays import is_sparse
 from lasn.safetensors import can_hold
 
 # Text arrays are as wide as their longest entry, whatever the others are: bounds what that takes.
@@ -42,12 +43,7 @@ _MAX_TEXT = 1 << 26
 _MAX_FEATURES = 1 << 62
 _DTYPE_NAMES = ("float64", "float32", "float16", "int64", "int32", "int16", "int8", "bool",
                 "uint64", "uint32", "uint16", "uint8", "object")  # fmt: skip
-_SPARSE = {
-    "csr_matrix": sp.csr_matrix,
-    "csr_array": sp.csr_array,
-    "csc_matrix": sp.csc_matrix,
-    "csc_array": sp.csc_array,
-}
+_SPARSE = ("csr_matrix", "csr_array", "csc_matrix", "csc_array")
 _NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 _SCALARS = (type(None), bool, int, float, str)
 
@@ -84,7 +80,7 @@ class Encoder:
             return self._masked(value, name)
         if isinstance(value, np.ndarray):
             return self._array(value, name)
-        if sp.issparse(value):
+        if is_sparse(value):
             return self._sparse(value, name)
         if isinstance(value, UserList):  # columns in ColumnTransformers of older scikit-learns
             value = list(value.data)
@@ -269,7 +265,7 @@ class Decoder:
             and indices.max(initial=-1) < minor,
             "a sparse matrix has indices outside of itself",
         )
-        return _SPARSE[kind]((data, indices, indptr), shape=tuple(shape))
+        return getattr(scipy.sparse, kind)((data, indices, indptr), shape=tuple(shape))
 
     def _records(self, encoded):
         count, columns = encoded["records"], encoded["columns"]

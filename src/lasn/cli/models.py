@@ -7,8 +7,7 @@ import tempfile
 from dataclasses import dataclass, field
 from typing import Any
 
-import scipy.sparse as sp
-
+from lasn.arrays import is_sparse
 from lasn.cli.errors import DataError
 from lasn.cli.output import write_chunks
 
@@ -90,7 +89,7 @@ def read_model(path: str, *, only_scores: bool = False) -> FileModel:
     model = FileModel(pipeline, DataNotes())
     if names is not None:
         model.notes.features, model.notes.named = [str(name) for name in names], True
-    model.notes.sparse = sp.issparse(model.estimator.landmarks_)
+    model.notes.sparse = is_sparse(model.estimator.landmarks_)
     return model
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
+from lasn.arrays import is_sparse
 from lasn.cli.errors import UsageError
 from lasn.cli.feedback import Feedback, add_feedback_flags
 from lasn.cli.inputs import (
@@ -163,7 +163,7 @@ class _Prediction:
 
     def _predict(self, rows: Rows):
         X, pipeline = rows.X, self.model.pipeline
-        if sp.issparse(X) and not self.model.notes.sparse:
+        if is_sparse(X) and not self.model.notes.sparse:
             X = X.toarray()
         if not self.model.is_classifier:
             values = pipeline.predict(X)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
 from lasn.tables.opening import ByteFile
 from lasn.tables.rows import (
@@ -110,7 +110,9 @@ class ArrayTable:
             return ArrayStream(archive.open(f"{name}.npy"), self.path)
 
         if {"indices", "indptr", "shape", "data"} <= set(names):
-            self._sparse = sp.csr_matrix(sp.load_npz(archive.fp), dtype=np.float64)
+            self._sparse = scipy.sparse.csr_matrix(
+                scipy.sparse.load_npz(archive.fp), dtype=np.float64
+            )
             self._sparse.sort_indices()
         elif "X" in names or len(set(names) - {"y"}) == 1:
             self._X = member("X" if "X" in names else next(n for n in names if n != "y"))

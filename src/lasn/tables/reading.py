@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 import numpy as np
-import scipy.sparse as sp
+import scipy
 
+from lasn.arrays import is_sparse
 from lasn.tables.rows import DataError, Rows, Selection, Table
 from lasn.threads import map_in_order
 
@@ -80,18 +81,18 @@ def read_rows(
 
 def _size(X) -> int:
     """Bytes of a matrix; an object counts as a short text."""
-    if sp.issparse(X):
+    if is_sparse(X):
         return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     return X.nbytes * (8 if X.dtype == object else 1)
 
 
 def stack_rows(parts: list):
     """The blocks below each other; each is let go of when it has been copied."""
-    if sp.issparse(parts[0]):
+    if is_sparse(parts[0]):
         width = max(part.shape[1] for part in parts)
         for part in parts:
             part.resize((part.shape[0], width))
-        return sp.vstack(parts, format="csr")
+        return scipy.sparse.vstack(parts, format="csr")
     n_rows = sum(len(part) for part in parts)
     X = np.empty((n_rows, parts[0].shape[1]), dtype=parts[0].dtype)
     parts.reverse()
