@@ -5,7 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
-from importlib.util import find_spec
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -258,8 +258,8 @@ def test_a_word_that_a_flag_does_not_take_is_one_line(capsys):
     assert said.count("\n") == 1
 
 
-@pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed")
-def test_a_device_without_its_package(tmp_path, made, capfd):
+def test_a_device_without_its_package(tmp_path, made, capfd, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
     good, out = str(made / "good.csv"), str(tmp_path / "out")
     assert main(["train", good, "--target", "label", "--device", "cuda", "-o", out]) == 2
     said = capfd.readouterr().err

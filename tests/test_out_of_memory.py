@@ -219,6 +219,20 @@ def test_parts_of_rows_get_shorter_and_none_is_left_out():
     assert seen == [(0, 4000), *((i, min(i + 1024, 20_000)) for i in range(4000, 20_000, 1024))]
 
 
+@pytest.mark.parametrize("estimator", [LASNClassifier, LASNClassifierCV])
+def test_without_a_device_a_kernel_keeps_its_own_error(binary, estimator):
+    """No warning, which would be an error here, and no second attempt."""
+    calls = []
+
+    def kernel(X, L):
+        calls.append(len(X))
+        raise RuntimeError("out of memory, says the kernel")
+
+    with pytest.raises(RuntimeError, match="says the kernel"):
+        estimator(kernel=kernel).fit(*binary)
+    assert len(calls) == 1
+
+
 @pytest.mark.parametrize(
     ("error", "expected"),
     [

@@ -95,7 +95,7 @@ class Place:
         return place_landmarks(landmarks, self.device)
 
     def can_shrink(self) -> bool:
-        return not self._is_last
+        return self.device is not None and not self._is_last
 
     def shrink(self) -> str:
         if self._takes_rows:

@@ -103,16 +103,18 @@ def with_less_memory(work: Callable[[], Result], plan: Plan) -> Result:
     """What ``work()`` returns, which follows the plan.
 
     Each time that a device runs out of memory, the plan takes less of it, a warning says so, and
-    the work begins again.
+    the work begins again. Without torch there is no device, and such an error is somebody else's,
+    a kernel function's for instance.
     """
     while True:
         try:
             return work()
         except Exception as error:
-            if not (is_out_of_memory(error) and plan.can_shrink()):
+            torch = sys.modules.get("torch")
+            if torch is None or not (is_out_of_memory(error) and plan.can_shrink()):
                 raise
         # Here the error is gone, and with it all that it held.
-        sys.modules["torch"].cuda.empty_cache()
+        torch.cuda.empty_cache()
         warn_caller(
             f"The device ran out of memory; going on with {plan.shrink()}. Set memory_limit to "
             "leave more of it to others from the start."

@@ -191,7 +191,7 @@ class Memory:
     device: Any = None
 
     def can_shrink(self) -> bool:
-        return self.budget > _LEAST_BUDGET
+        return self.device is not None and self.budget > _LEAST_BUDGET
 
     def shrink(self) -> str:
         """Half of the budget, or what others have left of it."""

@@ -168,7 +168,7 @@ class SharedFeatures:
         return GammaFeatures(blocks, mapping)
 
     def can_shrink(self) -> bool:
-        return self.share_of_device > 0.0
+        return self.device is not None and self.share_of_device > 0.0
 
     def shrink(self) -> str:
         """Take half as much of the device's memory from now on, and none of it in the end."""
