@@ -201,12 +201,13 @@ class DirectionSolver:
         penalty = curvature.costs.solve * len(set(solves)) / len(solves)
         solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
         prepared = self.expected_steps["prepared"] * (product + solve)
-        if not self._known(columns):
+        rows = np.inf if self.rows_are_exact is False else curvature.rows_cost
+        if prepared < min(direct, rows) and not self._known(columns):
             for group in self._groups(columns):
                 prepared += curvature.mean_assembly_cost(group) + factoring
         costs = {
             "factor": direct,
-            "rows": np.inf if self.rows_are_exact is False else curvature.rows_cost,
+            "rows": rows,
             "prepared": prepared,
             "plain": self.expected_steps["plain"] * product,
         }

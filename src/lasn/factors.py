@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 
 from lasn.arrays import cast, is_tensor, like, to_numpy, widest_dtype
 
@@ -40,8 +41,9 @@ class _TriangularFactor:
     shift: float
 
     def solve(self, B):
-        B = B.astype(self.lower.dtype, copy=False)
-        return cho_solve((self.lower, True), B, check_finite=False).astype(np.float64, copy=False)
+        solve = spotrs if self.lower.dtype == np.float32 else dpotrs
+        found, _ = solve(self.lower.T, B, lower=False)
+        return found.astype(np.float64, copy=False)
 
     def rounded(self):
         return _TriangularFactor(self.lower.astype(np.float32), self.shift)
@@ -81,8 +83,13 @@ def _factor(V: Any, shift: float) -> Factor:
         inverse = inverse_cholesky(V, shift)
         return _InverseFactor(inverse.to(V.device, widest_dtype(V.device)), shift)
     shifted = V + shift * np.eye(len(V)) if shift else V
-    lower, _ = cho_factor(shifted, lower=True, overwrite_a=False, check_finite=False)
-    return _TriangularFactor(lower, shift)
+    factor = spotrf if shifted.dtype == np.float32 else dpotrf
+    # LAPACK itself: SciPy's own part takes longer than LAPACK's where matrices are small. LAPACK
+    # reads by columns, and the lower triangle by columns is the upper one of the transpose.
+    upper, info = factor(shifted.T, lower=False, clean=False)
+    if info != 0:
+        raise LinAlgError(f"{info}-th leading minor is not positive definite")
+    return _TriangularFactor(upper.T, shift)
 
 
 def inverse_cholesky(V: Any, shift: float) -> Any:

@@ -269,13 +269,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         check_parameters(self)
 
     def _find_rows(self, X, y, sample_weight) -> FoundRows:
-        """Rows to fit, as arrays or as chunks that live elsewhere."""
+        """Rows to fit, as arrays or as chunks that live elsewhere; parameters are checked first."""
         self._check_parameters()
         return find_rows(X, y, sample_weight, self.memory_limit, resolve_device(self.device))
 
     def _survey(self, found: FoundRows, with_labels: bool) -> Survey:
         """A look at rows that live elsewhere; sets the number of features and their names."""
-        self._check_parameters()
         assert found.chunks is not None
         self._n_features_trained = getattr(self, "n_features_in_", None)
         seen = survey(found.chunks, with_labels)
@@ -290,7 +289,6 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _validate(self, X, y, sample_weight, **y_options):
         """Rows, targets and weights as arrays, or an error that says what is wrong with them."""
-        self._check_parameters()
         device = resolve_device(self.device)
         self._n_features_trained = getattr(self, "n_features_in_", None)
         if device is not None and is_foreign(X):

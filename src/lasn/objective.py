@@ -290,7 +290,7 @@ class LossCurvature:
         def solve(index: int) -> None:
             F, v = self._active_features(index)
             S = wide(_dense(F @ F.T)) + 1.0
-            S = S + namespace(S).diag(1.0 / v)
+            S.reshape(-1)[:: len(S) + 1] += 1.0 / v
             b = like(B[:, [index]], F)
             u = factorize(S).solve(to_numpy(F @ b[:-1] + b[-1]))
             X[:-1, [index]] = B[:-1, [index]] - to_numpy(F.T @ like(u, F))
