@@ -52,10 +52,8 @@ _GROWTH = 4
 _MARGINS = (0.5, 0.25)
 # Matrices of the Hessian's size that a solve holds at once: assembled, factored, summed by threads.
 _HESSIANS = 10
-# A Hessian for preconditioning wants more active rows than it has columns; a GPU, where products of
-# matrices are all but free, can afford many more.
-_ROWS_A_COLUMN = 2.5
-_ROWS_A_COLUMN_ON_DEVICE = 4.0
+# A Hessian for preconditioning wants more active rows than it has columns.
+_ROWS_A_COLUMN = 4.0
 _FEW = 0.6
 
 
@@ -248,8 +246,7 @@ def _start(
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
     share = _active_share(pool.only(order[:_MANY]), coarse)
-    rows_a_column = _ROWS_A_COLUMN if pool.device is None else _ROWS_A_COLUMN_ON_DEVICE
-    size = int(rows_a_column * model.W.shape[0] / max(share, 0.01))
+    size = int(_ROWS_A_COLUMN * model.W.shape[0] / max(share, 0.01))
     sample = pool.sample(ascending(order[: min(max(_MANY, size), pool.n_rows // 2)]))
     glance = _minimize(sample, model, NewtonStart(model.W), _GLANCE, memory)
     start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
