@@ -52,6 +52,8 @@ _SMALL = 2048
 _MARGIN = 0.05
 # The gap that is asked for, in units of ``tol``.
 _GAP = 0.1
+# How much of the gap that is asked for may be the rounding of kernel values.
+_ROUNDING = 0.15
 # How much of the current gap the solution of one linear system may leave.
 _FORCING = 0.03
 # A problem whose gap over U is below this multiple of what a linear system may leave at last is
@@ -66,10 +68,25 @@ _FEWEST_NEW = 1000
 # Where the slope at the full step is more than this part of the first slope, the line is searched.
 # A full step leaves no coefficient outside the active rows, and is exact once those are known.
 _LONG_STEP = 0.9
+# A step shorter than this is taken only where the full one does not lessen the gap either.
+_SHORT_STEP = 0.01
 # Landmarks of the Nystroem model that begins, in units of the root of the number of rows.
 _LANDMARKS = 4.0
 # What a fit to begin with is worth.
 _BEGIN = NewtonOptions(tol=1e-2, max_iter=10)
+
+
+def _resolve_dtype(problem: Problem, kernel: Kernel, tol: float) -> type:
+    """float32, unless rounding kernel values would hide what is left of the gap.
+
+    Coefficients are slopes g, so rounding by u = eps / 2 changes P by about u |g|^2 max K^; and
+    g_i^2 is 4 C_i times the row's loss, so relatively this is at most 4 u max C_i K^_ii.
+    """
+    if problem.n_rows <= _SMALL:
+        return np.float64
+    costs = problem.C * problem.sample_weight * (kernel.diagonal(problem.X) + 1.0)
+    rounding = 2.0 * np.finfo(np.float32).eps * float(np.max(costs))
+    return np.float64 if rounding > _ROUNDING * _GAP * tol else np.float32
 
 
 @dataclass
@@ -158,7 +175,7 @@ def train_exact(
     on_stage("solve")
     began = perf_counter()
     if dtype == "auto":
-        dtype = np.float64 if problem.n_rows <= _SMALL else np.float32
+        dtype = _resolve_dtype(problem, kernel, newton.tol)
     solver = _Solver(problem, kernel, start, np.dtype(dtype), memory_limit, rng)
     result = solver.solve(newton, on_iteration)
     seconds["solve"] = perf_counter() - began
@@ -339,12 +356,20 @@ class _Solver:
             return np.ones(n_problems), cg_steps
         line: Any = _Line(partial(self._expand, columns=todo), old_alpha, old_z, alpha, z)
         options = replace(options, long_step=_LONG_STEP)
-        t[todo], stuck = line_search(line, value[todo], line.slope(np.zeros(len(todo)))[0], options)
-        t[todo[stuck]] = 0.0
+        found, stuck = line_search(line, value[todo], line.slope(np.zeros(len(todo)))[0], options)
+        found[stuck] = 0.0
+        full = found >= _SHORT_STEP
+        if not full.all():
+            # P may be compared with its own rounding: then believe the gap.
+            self.alpha[:, todo], self.z[:, todo] = alpha, z
+            _, new_gap, of_new_signs = self._value_and_gap()
+            full |= (new_gap + of_new_signs < gap + of_wrong_signs)[todo]
+            found[full & (found < _SHORT_STEP)] = 1.0
+        t[todo] = found
         # A full step has no trace of what was there before, not even rounding.
-        full = t[todo] == 1.0
-        self.alpha[:, todo] = np.where(full, alpha, old_alpha + t[todo] * line.da)
-        self.z[:, todo] = np.where(full, z, old_z + t[todo] * line.dz)
+        full = found == 1.0
+        self.alpha[:, todo] = np.where(full, alpha, old_alpha + found * line.da)
+        self.z[:, todo] = np.where(full, z, old_z + found * line.dz)
         return t, cg_steps
 
 

@@ -68,12 +68,13 @@ def factorize(V: Any) -> Factor:
     """Cholesky factor of V; what rounding took from its positive definiteness is added back."""
     diagonal = V.diagonal()
     scale = float(diagonal.max())
+    first = 1e-6 if "float32" in str(V.dtype) else 1e-12
     shift = 0.0
     while True:
         try:
             return _factor(V, shift)
         except LinAlgError:
-            shift = 10.0 * shift if shift else 1e-12 * scale
+            shift = 10.0 * shift if shift else first * scale
             if not np.isfinite(shift) or shift > scale:
                 raise
 

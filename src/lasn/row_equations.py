@@ -1,8 +1,9 @@
 """Newton's equations over active rows, (K^_II + diag(1 / v_I)) x = b_I, one system a problem.
 
-By a Cholesky factor where active rows are few, and by conjugate gradients otherwise, preconditioned
-with a Nystroem map: K~^_II + diag(1 / v) is inverted by Woodbury's identity. Rows are scaled by the
-roots of v, so that the gap sum v r^2 / 2 that residuals r leave is a norm::
+By a Cholesky factor where active rows are few, in the type of the kernel values and refined as far
+as is needed, and by conjugate gradients otherwise, preconditioned with a Nystroem map:
+K~^_II + diag(1 / v) is inverted by Woodbury's identity. Rows are scaled by the roots of v, so that
+the gap sum v r^2 / 2 that residuals r leave is a norm::
 
     (I + v^(1/2) K^ v^(1/2)) u = v^(1/2) b,        x = v^(1/2) u
 """
@@ -14,10 +15,13 @@ import numpy as np
 from lasn.directions import conjugate_gradients
 from lasn.factors import factorize
 from lasn.gram import Gram
+from lasn.threads import for_each_slice
 from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
 
 # Up to this many active rows a Cholesky factor costs less than conjugate gradients would.
 _DIRECT = 3000
+# Corrections that a factor in float32 may take before one in float64 is made.
+_REFINEMENTS = 3
 _MAX_CG_STEPS = 500
 # Copying the tiles of active rows pays where those are less than this part of U.
 _WORTH_COPYING = 0.85
@@ -51,23 +55,41 @@ class RowEquations:
         ``target`` is the gap that residuals may leave.
         """
         x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
-        few = np.count_nonzero(v, axis=0) <= _DIRECT
-        for c in np.flatnonzero(few):
+        few = np.flatnonzero(np.count_nonzero(v, axis=0) <= _DIRECT)
+
+        def solve_one(part: slice) -> None:
+            c = few[part.start]
             rows = np.flatnonzero(v[:, c])
-            x[rows, c] = self._by_factor(rows, np.sqrt(v[rows, c]), b[rows, c])
-        many = np.flatnonzero(~few)
+            x[rows, c] = self._by_factor(rows, np.sqrt(v[rows, c]), b[rows, c], target[c])
+
+        for_each_slice(len(few), 1, solve_one)
+        many = np.setdiff1d(np.arange(b.shape[1]), few)
         if len(many):
             found = self._by_nystroem(b[:, many], v[:, many], guess[:, many], target[many])
             x[:, many], steps[many] = found
         return x, steps
 
-    def _by_factor(self, rows, scale, b) -> np.ndarray:
-        A = self.gram.part(rows)
+    def _by_factor(self, rows, scale, b, target: float) -> np.ndarray:
+        b = scale * b
+        A = self._matrix(rows, scale, self.gram.dtype)
+        factor = factorize(A)
+        u = factor.solve(b)
+        for _ in range(_REFINEMENTS):
+            residual = b - A @ u.astype(A.dtype, copy=False)
+            if 0.5 * residual @ residual <= target:
+                return scale * u
+            u += factor.solve(residual)
+        return scale * factorize(self._matrix(rows, scale, np.dtype(np.float64))).solve(b)
+
+    def _matrix(self, rows, scale, dtype: np.dtype) -> np.ndarray:
+        """I + v^(1/2) K^ v^(1/2) over these rows."""
+        scale = scale.astype(dtype)
+        A = self.gram.part(rows, dtype)
         A += 1.0
         A *= scale[:, None]
         A *= scale
-        A[np.diag_indices_from(A)] += 1.0
-        return scale * factorize(A).solve(scale * b)
+        A.reshape(-1)[:: len(rows) + 1] += 1.0
+        return A
 
     def _by_nystroem(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
         """All columns at once, over the rows that are active in any of them."""
