@@ -135,7 +135,7 @@ class NewtonOptions:
     eta1: float = 1.0
     sigma: float = 1e-4
     rho: float = 0.5
-    long_step: float = 0.01
+    long_step: float = 0.1
     max_backtracks: int = 30
     max_cg_iter: int = 1000
 
