@@ -228,6 +228,25 @@ def test_line_search_finds_sufficient_decrease(place):
     assert np.all(objective.line(point, D).value(t) <= point.value + options.sigma * t * slope)
 
 
+@dataclass
+class _Parabolas:
+    """(t - least)^2 / 2 for each column."""
+
+    least: np.ndarray
+
+    def value(self, t):
+        return 0.5 * (t - self.least) ** 2
+
+    def slope(self, t):
+        return t - self.least, np.ones_like(t)
+
+
+def test_a_full_step_is_taken_where_little_of_the_slope_is_left():
+    line = _Parabolas(np.array([0.8, 0.95, 1.0, 1.05, 1.5]))
+    t, _ = line_search(line, 0.5 * line.least**2, -line.least, NewtonOptions())
+    np.testing.assert_allclose(t, [0.8, 1.0, 1.0, 1.0, 1.5])
+
+
 def test_line_search_gives_up_on_a_direction_that_ascends(place):
     objective = LogCosh(place)
     point = objective.evaluate(np.zeros((4, 3)), np.arange(3))
