@@ -10,8 +10,6 @@ from sklearn.svm import LinearSVC
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
-from lasn.model import Model
-from lasn.training import _saves_steps
 
 pytestmark = every_place
 
@@ -135,16 +133,3 @@ def test_same_seed_gives_the_same_model(sphere):
     X, y, _ = sphere
     coefs = [LASNClassifier(40, random_state=3).fit(X, y).dual_coef_ for _ in range(2)]
     np.testing.assert_array_equal(coefs[0], coefs[1])
-
-
-def test_a_samples_hessian_is_assembled_where_it_saves_more_than_it_costs():
-    def saves(known, active, ahead, n_problems=1):
-        W = np.zeros((501, n_problems))
-        model = Model(Kernel("rbf", 1.0), None, np.zeros((500, 500)), W, np.float32)
-        return _saves_steps(model, known, active, ahead)
-
-    assert saves(known=3_500, active=40_000, ahead=10**6)
-    assert not saves(known=3_500, active=40_000, ahead=10**5)  # little work to save
-    assert not saves(known=40_000, active=160_000, ahead=10**6)  # few steps to save
-    assert saves(known=40_000, active=160_000, ahead=10**8)
-    assert not saves(known=3_500, active=40_000, ahead=10**6, n_problems=3)  # they share a factor

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn.directions import Assembled, Costs, conjugate_gradients
+from lasn.directions import Assembled, Costs, conjugate_gradients, saves_steps
 from lasn.factors import factorize
 from lasn.newton import (
     NewtonOptions,
@@ -255,6 +255,13 @@ def test_line_search_gives_up_on_a_direction_that_ascends(place):
     t, at_rounding = line_search(objective.line(point, D), point.value, promised, NewtonOptions())
     assert at_rounding.all()
     np.testing.assert_array_equal(t, 1.0)
+
+
+def test_a_samples_hessian_is_assembled_where_it_saves_more_than_it_costs():
+    assert saves_steps(500, known=3_500, active=40_000, ahead=10**6)
+    assert not saves_steps(500, known=3_500, active=40_000, ahead=10**5)  # little to save
+    assert not saves_steps(500, known=40_000, active=160_000, ahead=10**6)  # a step at most
+    assert saves_steps(500, known=40_000, active=160_000, ahead=10**8)
 
 
 def _systems(condition):

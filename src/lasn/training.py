@@ -27,7 +27,7 @@ import numpy as np
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
 from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
-from lasn.directions import Costs
+from lasn.directions import saves_steps
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, stack_rows
@@ -59,8 +59,6 @@ _HESSIANS = 10
 # matrices are all but free, can afford many more.
 _ROWS_A_COLUMN = 2.5
 _ROWS_A_COLUMN_ON_DEVICE = 4.0
-# What conjugate gradients leave of the error, over all rows, about.
-_LEFT = 1e-3
 _FEW = 0.6
 
 
@@ -265,37 +263,21 @@ def _start(
     glance = _minimize(sample, model, NewtonStart(model.W), _GLANCE, memory)
     start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
     first = coarse
-    n_active = share * sample.n_rows
+    n_columns, n_active = model.landmarks.shape[0], share * sample.n_rows
+    # Columns that share a factor are not helped by more rows in it; a GPU has had many already.
+    one_factor = problem.n_problems == 1 and problem.device is None
     sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
     for index, size in enumerate(sizes):
         larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
         options = _SAMPLED
-        rows_ahead = problem.n_rows + sum(sizes[index + 1 :])
-        if pool.device is None and _saves_steps(model, n_active, share * size, share * rows_ahead):
+        ahead = share * (problem.n_rows + sum(sizes[index + 1 :]))
+        if one_factor and saves_steps(n_columns, n_active, share * size, ahead):
             options = replace(_SAMPLED, solver="newton")
             n_active = share * size
         result = _minimize(larger, model, start, options, memory)
         start = NewtonStart(result.W, preconditioners=_elsewhere(result))
         first = replace(model, W=result.W)
     return start, first
-
-
-def _saves_steps(model: Model, known: float, active: float, ahead: float) -> bool:
-    """Whether to assemble the Hessian of so many active rows, with so many more of them ahead.
-
-    Preconditioned with the Hessian of m random rows, conjugate gradients reduce the error by about
-    sqrt(q / m) in each step, a product with the active rows ahead; ``known`` is the m so far.
-    """
-    q, n_problems = model.W.shape
-    if n_problems > 1 or model.mapping is None:  # several share one factor: no better for more rows
-        return False
-    k = model.mapping.shape[0]
-
-    def steps(m: float) -> float:
-        return np.log(1.0 / _LEFT) / (0.5 * np.log(max(m / q, 2.0)))
-
-    product, assembly = 4.0 * Costs().product * k, 2.0 * k * q + q**2
-    return (steps(known) - steps(active)) * product * ahead > assembly * active
 
 
 def _active_share(problem: Problem, model: Model) -> float:
