@@ -1,5 +1,8 @@
 """Rows in memory: what is kept, what is computed again, and that it makes no difference."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_limits
@@ -77,6 +80,18 @@ def test_kept_features_and_copies_stay_within_the_budget(rows, columns, budget):
     kept = sum(block.kept.nbytes for block in blocks.blocks if block.kept is not None)
     spare = sum(block.spare_bytes for block in blocks.blocks)
     assert kept + spare <= budget
+
+
+def test_features_go_with_their_source(rows, columns):
+    blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30)
+    blocks.run(_read)
+    features = weakref.ref(blocks.blocks[0].kept)
+    gc.disable()
+    try:
+        del blocks
+        assert features() is None
+    finally:
+        gc.enable()
 
 
 def test_chosen_rows_are_those_rows(rows, columns):

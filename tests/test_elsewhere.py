@@ -4,6 +4,7 @@ import io
 import os
 import subprocess
 import sys
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -12,9 +13,12 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file, make_classification, make_regression
 
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, LASNRegressorCV
-from lasn.chunks import WaitingRoom
+from lasn.chunked_problem import ChunkedProblem, classification_problem
+from lasn.chunks import Chunk, LocalChunks, WaitingRoom
 from lasn.disk_features import DiskFeatures, Judge
-from lasn.row_files import FileRows, RowFile, rows_of_mapped_array
+from lasn.losses import SquaredHinge
+from lasn.row_files import FileRows, RowFile, SparseFileRows, rows_of_mapped_array
+from lasn.survey import survey
 
 N_ROWS = 12_000
 # So little that every row stays on disk, and states of rows too.
@@ -314,6 +318,44 @@ def test_an_interrupt_leaves_nothing(rows):
         LASNClassifier(**ON_DISK).fit(batches())
 
 
+def test_drawn_rows_stay_in_their_chunks_and_weigh_as_much_as_all(rows):
+    X, y = rows
+    edges = [0, 5000, 5003, N_ROWS]
+    parts = [slice(start, stop) for start, stop in pairwise(edges)]
+    weight = np.random.RandomState(0).uniform(0.5, 2.0, N_ROWS)
+    chunks = LocalChunks([Chunk(X[part], y[part], weight[part]) for part in parts], 1 << 30)
+    problem = classification_problem(chunks, survey(chunks, True), np.ones(3), SquaredHinge())
+    drawn = problem.drawn(3000, np.random.RandomState(1))
+    chosen = chunks.collect(drawn.rows)
+    assert [len(one) for one in chosen] == [1250, 1, 1749]
+    assert drawn.n_rows == 3000
+    assert all(len(np.unique(one)) == len(one) for one in chosen)
+    labels = np.concatenate([y[part][one] for part, one in zip(parts, chosen, strict=True)])
+    of_drawn = np.concatenate(chunks.collect(drawn.sample_weight))
+    np.testing.assert_allclose(np.bincount(labels, of_drawn), np.bincount(y, weight))
+
+
+def test_the_start_grows_beyond_the_rows_that_are_held(monkeypatch, tmp_path):
+    """A quarter of the rows is more than the pool: it is solved where the rows are."""
+    monkeypatch.setattr(ChunkedProblem.pool, "__defaults__", (20_000,))
+    sizes, drawn = [], ChunkedProblem.drawn
+
+    def noted(self, size, rng):
+        sizes.append(size)
+        return drawn(self, size, rng)
+
+    monkeypatch.setattr(ChunkedProblem, "drawn", noted)
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(100_000, 4)).astype(np.float32)
+    y = np.sin(X[:, 0]) + X[:, 1] ** 2 + rng.normal(size=len(X)) > 1.0
+    here = LASNClassifier(**EXACTLY).fit(X, y)
+    there = LASNClassifier(**EXACTLY, **ON_DISK).fit(*as_memmap(X, y, tmp_path))
+    assert sizes == [25_000]
+    np.testing.assert_allclose(there.coef_, here.coef_, atol=1e-4)
+    passes = [sum(record["passes"] for record in model.history_) for model in (here, there)]
+    assert passes[1] <= passes[0] + 3.0
+
+
 @pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs Linux's /proc")
 def test_memory_stays_under_the_limit():
     """A process that fits 48 MB of rows and 240 MB of features in 100 MB."""
@@ -425,3 +467,18 @@ def test_rows_in_a_file_are_read_like_an_array(tmp_path):
     np.testing.assert_array_equal(rows.part(slice(10, 20))[2:5], values[12:15])
     np.save(tmp_path / "turned.npy", np.asfortranarray(values))
     assert rows_of_mapped_array(np.load(tmp_path / "turned.npy", mmap_mode="r")) is None
+
+
+@pytest.mark.parametrize("gap", [0, 100, 1 << 20], ids=["alone", "some together", "together"])
+def test_chosen_rows_may_be_far_apart(monkeypatch, gap):
+    monkeypatch.setattr("lasn.row_files._GAP_BYTES", gap)
+    monkeypatch.setattr("lasn.row_files._WINDOW_BYTES", 1000)
+    values = sp.random(300, 40, density=0.1, random_state=0, format="csr")
+    dense, file = values.toarray(), RowFile()
+    whole = FileRows(file, file.append(dense), dense.shape, dense.dtype)
+    data = FileRows(file, file.append(values.data), values.data.shape, values.data.dtype)
+    indices = FileRows(file, file.append(values.indices), data.shape, values.indices.dtype)
+    sparse = SparseFileRows(data, indices, values.indptr, values.shape[1])
+    for rows in ([0, 1, 2, 150, 152, 299], [298], [7, 7, 3], range(0, 300, 9)):
+        np.testing.assert_array_equal(whole[list(rows)], dense[list(rows)])
+        np.testing.assert_array_equal(sparse[list(rows)].toarray(), dense[list(rows)])

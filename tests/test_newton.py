@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn.directions import Assembled, Costs, conjugate_gradients
+from lasn.directions import Assembled, Costs, conjugate_gradients, saves_steps
 from lasn.factors import factorize
 from lasn.newton import (
     NewtonOptions,
@@ -228,6 +228,25 @@ def test_line_search_finds_sufficient_decrease(place):
     assert np.all(objective.line(point, D).value(t) <= point.value + options.sigma * t * slope)
 
 
+@dataclass
+class _Parabolas:
+    """(t - least)^2 / 2 for each column."""
+
+    least: np.ndarray
+
+    def value(self, t):
+        return 0.5 * (t - self.least) ** 2
+
+    def slope(self, t):
+        return t - self.least, np.ones_like(t)
+
+
+def test_a_full_step_is_taken_where_little_of_the_slope_is_left():
+    line = _Parabolas(np.array([0.8, 0.95, 1.0, 1.05, 1.5]))
+    t, _ = line_search(line, 0.5 * line.least**2, -line.least, NewtonOptions())
+    np.testing.assert_allclose(t, [0.8, 1.0, 1.0, 1.0, 1.5])
+
+
 def test_line_search_gives_up_on_a_direction_that_ascends(place):
     objective = LogCosh(place)
     point = objective.evaluate(np.zeros((4, 3)), np.arange(3))
@@ -236,6 +255,13 @@ def test_line_search_gives_up_on_a_direction_that_ascends(place):
     t, at_rounding = line_search(objective.line(point, D), point.value, promised, NewtonOptions())
     assert at_rounding.all()
     np.testing.assert_array_equal(t, 1.0)
+
+
+def test_a_samples_hessian_is_assembled_where_it_saves_more_than_it_costs():
+    assert saves_steps(500, known=3_500, active=40_000, ahead=10**6)
+    assert not saves_steps(500, known=3_500, active=40_000, ahead=10**5)  # little to save
+    assert not saves_steps(500, known=40_000, active=160_000, ahead=10**6)  # a step at most
+    assert saves_steps(500, known=40_000, active=160_000, ahead=10**8)
 
 
 def _systems(condition):

@@ -18,6 +18,7 @@ are NumPy arrays or tensors, all of one kind.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -312,7 +313,10 @@ class _MemoryBlock:
         keep: bool,
         spare_bytes: int,
     ):
-        self.source_rows, self.rows, self.columns, self.source = X, rows, columns, source
+        self.source_rows, self.rows, self.columns = X, rows, columns
+        # The source holds its blocks. If they held it too, their features would stay in memory
+        # until somebody looked for such rings.
+        self.source = weakref.proxy(source)
         self.n_rows = rows.stop - rows.start
         self.n_columns, self.dtype = source.n_columns, source.dtype
         self.keep, self.spare_bytes, self.row_bytes = keep, spare_bytes, source.row_bytes

@@ -37,7 +37,7 @@ from lasn.problem import Memory, Problem
 from lasn.survey import Survey, chunk_weight, weighted_moments
 
 # Rows that are brought here to start from: as many as this, or as take up so many bytes.
-_POOL_ROWS = 1 << 16
+_POOL_ROWS = 1 << 17
 _POOL_BYTES = 64 << 20
 
 
@@ -135,6 +135,16 @@ class ChunkedProblem:
             row_bytes = 1 + (self.X.dtype.itemsize + 8) * self.X.nnz // self.X.shape[0]
         size = min(most, max(MAX_KMEANS_ROWS, _POOL_BYTES // row_bytes))
         return self._take(some_of(self.n_rows, size, rng)).weighing(self.group_weights)
+
+    def drawn(self, size: int, rng) -> ChunkedProblem:
+        """The problem on about so many random rows, which stay where they are, weighted alike."""
+        seeds = [rng.randint(2**31) for _ in range(self.chunks.n_chunks)]
+        share = size / self.n_rows
+        part = self._only(self.chunks.run(_draw_share, self.groups, seeds, shared=(share,))[0])
+        totals = weigh_groups(self.chunks, part.groups, part.sample_weight, len(self.group_weights))
+        scale = np.divide(self.group_weights, totals, out=np.zeros_like(totals), where=totals > 0.0)
+        weight, _ = self.chunks.run(_scale, part.sample_weight, part.groups, shared=(scale,))
+        return replace(part, sample_weight=weight)
 
     def near(self, model: Model, margin: float) -> ChunkedProblem:
         shared = (self.chunks.share(model), margin, self.loss)
@@ -274,7 +284,6 @@ def regression_problem(chunks: Chunks, survey: Survey, loss: Loss) -> ChunkedPro
 def _problem(
     chunks, survey, targets, weight, groups, n_groups: int, n_problems: int, loss
 ) -> ChunkedProblem:
-    totals, _ = chunks.run(_weigh_groups, groups, weight, shared=(n_groups,))
     return ChunkedProblem(
         chunks=chunks,
         survey=survey,
@@ -283,7 +292,7 @@ def _problem(
         groups=groups,
         rows=None,
         group_counts=count_groups(chunks, groups, n_groups),
-        group_weights=np.sum(chunks.collect(totals), axis=0),
+        group_weights=weigh_groups(chunks, groups, weight, n_groups),
         n_problems=n_problems,
         C=1.0,
         loss=loss,
@@ -294,6 +303,12 @@ def count_groups(chunks: Chunks, groups: list[Any], n_groups: int) -> np.ndarray
     """How many rows of each group each chunk has, shape (n_chunks, n_groups)."""
     counts, _ = chunks.run(_count_groups, groups, shared=(n_groups,))
     return np.array(chunks.collect(counts))
+
+
+def weigh_groups(chunks: Chunks, groups: list[Any], weight: list[Any], n_groups: int) -> np.ndarray:
+    """The weight of each group's rows, shape (n_groups,)."""
+    totals, _ = chunks.run(_weigh_groups, groups, weight, shared=(n_groups,))
+    return np.sum(chunks.collect(totals), axis=0)
 
 
 # What runs where a chunk is.
@@ -377,6 +392,15 @@ def _draw(chunk: Chunk, weight, seed, k):
         keys = -np.log(np.random.RandomState(seed).uniform(size=len(weight))) / weight
     least = np.sort(np.argsort(keys, kind="stable")[:k])
     return (least, keys[least]), ()
+
+
+def _draw_share(chunk: Chunk, groups, seed, share):
+    n_rows = len(groups)
+    return some_of(n_rows, round(share * n_rows), np.random.RandomState(seed)), ()
+
+
+def _scale(chunk: Chunk, weight, groups, scale):
+    return weight * scale[groups], ()
 
 
 def _near(chunk: Chunk, rows, targets, model: Model, margin, loss):

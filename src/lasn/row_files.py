@@ -13,6 +13,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -22,9 +23,11 @@ _NO_ROOM = (
     "There is no room left in {} for rows that memory_limit keeps out of memory. Set the "
     "environment variable TMPDIR to a folder on a larger disk, or raise memory_limit"
 )
+# Chosen rows are read a window at a time, so that little is held at once.
 _WINDOW_BYTES = 2 << 20
-# Chosen rows that are at least one of this many are read with those between them.
-_DENSE_ENOUGH = 8
+# Those between two chosen rows are read too where they are no more than so many bytes: a call and
+# a jump cost more.
+_GAP_BYTES = 16 << 10
 # Without these (on Windows) a lock keeps threads from moving the file's position under each other.
 _ANYWHERE = hasattr(os, "preadv") and hasattr(os, "pwrite")
 
@@ -129,16 +132,12 @@ class FileRows:
         if len(rows) == 0:
             return self._read(0, 0)
         out = np.empty((len(rows), *self.shape[1:]), self.dtype)
-        # A window of rows at a time, so that little is read that is not wanted, or held at once.
-        window = max(1, _WINDOW_BYTES // max(1, self.row_bytes))
-        edges = np.flatnonzero(np.diff(rows // window)) + 1
-        for begin, end in zip([0, *edges], [*edges, len(rows)], strict=True):
-            some = rows[begin:end]
-            first, last = int(some.min()), int(some.max()) + 1
-            if last - first <= _DENSE_ENOUGH * len(some):
-                np.take(self._read(first, last), some - first, axis=0, out=out[begin:end])
+        for places, window in _windows(rows, self.row_bytes):
+            if window is not None:
+                some = rows[places] - window.start
+                np.take(self._read(window.start, window.stop), some, axis=0, out=out[places])
                 continue
-            for place, row in enumerate(some.tolist(), begin):
+            for place, row in enumerate(rows[places].tolist(), places.start):
                 self.file.read(out[place : place + 1], self.offset + row * self.row_bytes)
         return out
 
@@ -198,10 +197,14 @@ class SparseFileRows:
             rows = np.flatnonzero(rows)
         if len(rows) == 0:
             return self._read(0, 0)
-        first, last = int(rows.min()), int(rows.max()) + 1
-        if last - first <= _DENSE_ENOUGH * len(rows):
-            return self._read(first, last)[rows - first]
-        return sp.vstack([self._read(row, row + 1) for row in rows.tolist()], format="csr")
+        entry_bytes = self.values.row_bytes + self.indices.row_bytes
+        parts: list[Any] = []
+        for places, window in _windows(rows, entry_bytes * self.nnz // self.shape[0]):
+            if window is not None:
+                parts.append(self._read(window.start, window.stop)[rows[places] - window.start])
+            else:
+                parts += [self._read(row, row + 1) for row in rows[places].tolist()]
+        return parts[0] if len(parts) == 1 else sp.vstack(parts, format="csr")
 
     def part(self, rows: slice) -> SparseFileRows:
         """Some of the rows, not read yet."""
@@ -215,6 +218,18 @@ class SparseFileRows:
         shape = (stop - start, self.shape[1])
         indices = self.indices[where] - self.first
         return sp.csr_matrix((self.values[where], indices, ends - ends[0]), shape=shape)
+
+
+def _windows(rows: np.ndarray, row_bytes: int) -> Iterator[tuple[slice, slice | None]]:
+    """Which of the chosen rows to read at once, and from where to where; None: one by one."""
+    row_bytes = max(1, row_bytes)
+    edges = np.flatnonzero(np.diff(rows // max(1, _WINDOW_BYTES // row_bytes))) + 1
+    for begin, end in zip([0, *edges.tolist()], [*edges.tolist(), len(rows)], strict=True):
+        some = rows[begin:end]
+        first, last = int(some.min()), int(some.max()) + 1
+        between = (last - first - len(some)) * row_bytes
+        dense = between <= _GAP_BYTES * len(some)
+        yield slice(begin, end), slice(first, last) if dense else None
 
 
 def rows_of_mapped_array(X: np.memmap) -> FileRows | None:

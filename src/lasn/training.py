@@ -27,6 +27,7 @@ import numpy as np
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
 from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
+from lasn.directions import saves_steps
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, stack_rows
@@ -42,6 +43,8 @@ from lasn.threads import one_thread, serial_products
 _SMALL = 1 << 22
 # A fit that only has to tell which rows are active may stop early.
 _ROUGH = NewtonOptions(tol=1e-2, max_iter=4)
+# A sample's minimum is no nearer to that of all rows than this.
+_SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
 # One Newton step: all that is wanted is its Hessian, one for all columns.
 _GLANCE = NewtonOptions(max_iter=1, solver="prepared")
 # Samples of rows that give a start: none of fewer rows than this, each four times the last.
@@ -131,7 +134,7 @@ def train(
     model = Model(kernel, chosen, mapping, W, dtype)
     if start is not None and more_landmarks is not None:
         model = replace(model, W=_embed(start, model))
-        known, first = _start(problem.n_rows, pool, model, start, memory, rng)
+        known, first = _start(problem, pool, model, start, memory, rng)
     elif start is not None and start.W.shape == W.shape:
         known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf) if solved else None)
         first = replace(model, W=start.W)
@@ -139,7 +142,7 @@ def train(
         if guess is not None and mapping is not None:
             coarse = replace(guess, landmarks=problem.place(guess.landmarks))
             model = replace(model, W=_embed(coarse, model))
-        known, first = _start(problem.n_rows, pool, model, coarse, memory, rng)
+        known, first = _start(problem, pool, model, coarse, memory, rng)
     result = _solve(problem, pool, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
 
@@ -227,13 +230,19 @@ def manners_of(device: Any) -> Iterator[None]:
 
 
 def _start(
-    n_rows: int, pool: Problem, model: Model, coarse: Model | None, memory: Memory, rng
+    problem: Problem | ChunkedProblem,
+    pool: Problem,
+    model: Model,
+    coarse: Model | None,
+    memory: Memory,
+    rng,
 ) -> tuple[NewtonStart, Model]:
     """Where to start: a W, Hessians to precondition with, and the cheapest model of W's scores.
 
     From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
     *coarse* model, with few of the landmarks, is fitted to a sample of them and gives the first W.
-    Larger samples, as far as the pool of rows reaches, better it.
+    Larger samples better it, of the pool as far as that reaches and then where the rows are. The
+    Hessian of one of them is assembled, where that pays, and preconditions all that follow.
     """
     start = NewtonStart(model.W)
     if model.landmarks is None or pool.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
@@ -251,9 +260,18 @@ def _start(
     glance = _minimize(sample, model, NewtonStart(model.W), _GLANCE, memory)
     start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
     first = coarse
-    for size in _sample_sizes(n_rows, MAX_KMEANS_ROWS, pool.n_rows):
-        sample = pool.sample(ascending(order[:size]))
-        result = _minimize(sample, model, start, _ROUGH, memory)
+    n_columns, n_active = model.landmarks.shape[0], share * sample.n_rows
+    # Columns that share a factor are not helped by more rows in it; a GPU has had many already.
+    one_factor = problem.n_problems == 1 and problem.device is None
+    sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
+    for index, size in enumerate(sizes):
+        larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
+        options = _SAMPLED
+        ahead = share * (problem.n_rows + sum(sizes[index + 1 :]))
+        if one_factor and saves_steps(n_columns, n_active, share * size, ahead):
+            options = replace(_SAMPLED, solver="newton")
+            n_active = share * size
+        result = _minimize(larger, model, start, options, memory)
         start = NewtonStart(result.W, preconditioners=_elsewhere(result))
         first = replace(model, W=result.W)
     return start, first
@@ -344,10 +362,10 @@ def _elsewhere(result: NewtonResult) -> list:
     return [moved[id(one)] for one in result.assembled]
 
 
-def _sample_sizes(n_rows: int, smallest: int, largest: int) -> list[int]:
+def _sample_sizes(n_rows: int, smallest: int) -> list[int]:
     """Sizes above the smallest that grow by a factor of four, to a quarter of the rows."""
     sizes = []
-    size = min(n_rows // _GROWTH, largest)
+    size = n_rows // _GROWTH
     while size > smallest:
         sizes.append(size)
         size //= _GROWTH
