@@ -157,21 +157,28 @@ def train_exact(
         seconds["nystroem"] = sum(beginning.seconds.values())
     on_stage("solve")
     began = perf_counter()
-    if dtype == "auto":
-        dtype = np.float64 if problem.n_rows <= _SMALL else np.float32
-    solver = _Solver(problem, kernel, start, np.dtype(dtype), memory_limit, rng)
+    costs = problem.C * problem.sample_weight[:, None]
+    scores = start.scores(problem.X)
+    solver = ExactSolver(problem, costs, scores, kernel, dtype, memory_limit, rng)
     result = solver.solve(newton, on_iteration)
     seconds["solve"] = perf_counter() - began
     return ExactTraining(solver.model(), result, seconds)
 
 
-class _Solver:
-    """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``."""
+class ExactSolver:
+    """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``.
 
-    def __init__(self, problem: Problem, kernel: Kernel, start: Model, dtype, memory_limit, rng):
+    ``costs`` are C_i of every row, shape (n, 1), or (n, c) where problems differ in them;
+    ``scores``, shape (n, c), are those of a model to begin with.
+    """
+
+    def __init__(self, problem: Problem, costs, scores, kernel: Kernel, dtype, memory_limit, rng):
+        if dtype == "auto":
+            dtype = np.float64 if problem.n_rows <= _SMALL else np.float32
+        dtype = np.dtype(dtype)
         self.problem, self.kernel, self.dtype = problem, kernel, dtype
-        self.costs = problem.C * problem.sample_weight
-        self.scores = start.scores(problem.X).astype(np.float64)
+        self.costs = costs
+        self.scores = scores.astype(np.float64)
         # Tiles, and as much again for copies of the active ones, beside the map: its features, a
         # copy of them, and matrices of its size.
         rests = problem.loss.rests(problem.targets, self.scores, _MARGIN).all(axis=1)
@@ -198,8 +205,8 @@ class _Solver:
         most = max(_FEWEST_NEW, len(self.gram.rows) // 2)
         if len(self.gram.rows) == 0 or len(rows) <= most:
             return rows
-        losses = self.costs[rows] * self.problem.loss.value(targets, self.scores)[rows].sum(axis=1)
-        return np.sort(rows[np.argsort(-losses, kind="stable")[:most]])
+        losses = self.costs[rows] * self.problem.loss.value(targets[rows], self.scores[rows])
+        return np.sort(rows[np.argsort(-losses.sum(axis=1), kind="stable")[:most]])
 
     def _take_in(self, rows: np.ndarray) -> None:
         self.gram.add(rows)
@@ -207,7 +214,7 @@ class _Solver:
         self.alpha = np.vstack([self.alpha, np.zeros((len(rows), self.alpha.shape[1]))])
         self.z = np.vstack([self.z, self.scores[rows]])
         self.y = self.problem.targets[self.gram.rows]
-        self.C = self.costs[self.gram.rows][:, None]
+        self.C = self.costs[self.gram.rows]
 
     def model(self) -> Model:
         """Support vectors alone: rows with a coefficient that is not zero."""
@@ -252,13 +259,15 @@ class _Solver:
 
     def _expand(self, z, columns=slice(None)):
         """Losses, slopes g and curvatures v, with their costs, of all problems or of some."""
-        return tuple(self.C * part for part in self.problem.loss.expand(self.y[:, columns], z))
+        C = self.C if self.C.shape[1] == 1 else self.C[:, columns]
+        return tuple(C * part for part in self.problem.loss.expand(self.y[:, columns], z))
 
     def _dual_point(self) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
         """Terms, signs and multipliers of alpha; what has the wrong sign is taken as zero."""
+        costs = np.broadcast_to(self.C, self.z.shape)
         terms = [
-            dual_point(self.problem.loss, y, z, self.C[:, 0])[0]
-            for y, z in zip(self.y.T, self.z.T, strict=True)
+            dual_point(self.problem.loss, y, z, C)[0]
+            for y, z, C in zip(self.y.T, self.z.T, costs.T, strict=True)
         ]
         signs = np.column_stack([one.signs for one in terms])
         largest = np.column_stack([one.largest for one in terms])
@@ -303,7 +312,12 @@ class _Solver:
         rows = np.flatnonzero(~self.inside)
         self.scores[rows] = self.model().scores(self.problem.X[rows])
         losses = self.problem.loss.value(self.problem.targets[rows], self.scores[rows])
-        return self.costs[rows] @ losses
+        return np.sum(self.costs[rows] * losses, axis=0)
+
+    def scores_of_all_rows(self) -> np.ndarray:
+        """The scores of the present alpha, shape (n, c)."""
+        self._look_outside()
+        return self.scores
 
     def _product(self, V: np.ndarray) -> np.ndarray:
         return self.gram.product(V) + V.sum(axis=0)
@@ -368,7 +382,7 @@ class _Line:
         return first, second
 
 
-def _record(value, gap, relative, solver: _Solver, t, cg_steps) -> dict[str, Any]:
+def _record(value, gap, relative, solver: ExactSolver, t, cg_steps) -> dict[str, Any]:
     """A line of the history; scalars for one problem, arrays of shape (c,) for several."""
     active = np.count_nonzero(solver._expand(solver.z)[2] > 0.0, axis=0)
     record = {
