@@ -64,7 +64,7 @@ def outwards(grid: Grid, found: Found) -> Candidates:
             best, last = best_of(found()), best_at(gammas[place - step], found)
             if _clearly_worse(last, best):
                 break
-            yield from _path(grid, gammas[place], grid.around(last.C, 2, 2), found)
+            yield from _path(grid, gammas[place], grid.around(last.C, 1, 1), found)
             place += step
 
 
@@ -152,17 +152,21 @@ def best_at(gamma: float, found: Found) -> Evaluation:
 def _climb(grid: Grid, gamma: float, step: int, found: Found) -> Candidates:
     """One gamma after the other, up (step 1) or down (-1), as long as each is the best so far.
 
-    A larger gamma wants a smaller C, and a smaller one the same C or a larger one.
+    A larger gamma wants a smaller C, and a smaller one the same C or a larger one. More of them are
+    tried with the last gamma alone.
     """
     place = grid.gammas.index(gamma) + step
+    reached = None
     while 0 <= place < len(grid.gammas):
         gamma, C = grid.gammas[place], best_of(found()).C
         Cs = grid.around(C, 1, 0)[:1] if step == 1 else grid.around(C, 0, 1)
         yield gamma, Cs
         if best_of(found()).gamma != gamma:
-            return
-        yield from _extend(grid, gamma, Cs, found)
+            break
+        reached = gamma, Cs
         place += step
+    if reached is not None:
+        yield from _extend(grid, *reached, found)
 
 
 def _path(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:
