@@ -65,7 +65,8 @@ _FEW_ROWS, _FEW_SCORES = 5000, 150_000
 _MANY_LANDMARKS = 2000
 # Which C and gamma to look at further is told by scores that are this near to the minimum.
 _ROUGH = 1e-2
-# Features of a search are used so much more often than those of a fit that float32 pays earlier.
+# Features of a search are used so much more often than those of a fit that float32 pays earlier,
+# if rows are not few.
 _TIMES_USED = 8
 _FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
 
@@ -137,7 +138,7 @@ class Search:
         self.exact_models: dict[tuple[float, float], Model] = {}
         self.evaluations: list[Evaluation] = []
         pays = exact_pays(problem, len(folds), memory_limit)
-        self.ends_exact = grows and allows_exact and pays
+        self.ends_exact = grows and allows_exact and pays and not self._rows_are_few()
         self.seconds_of_path = 0.0
         self.n_landmarks = 0
 
@@ -251,13 +252,17 @@ class Search:
         if level == 0 and self.grid.widens:
             yield from widen(self.grid, found)
 
+    def _rows_are_few(self) -> bool:
+        n_scores = self.problem.n_rows * self.problem.n_problems * len(self.folds)
+        return self.problem.n_rows <= _FEW_ROWS and n_scores <= _FEW_SCORES
+
     def _is_exact(self, level: int, size: int) -> bool:
         return self.ends_exact and level > 0 and size >= self.problem.n_rows
 
     def _following(self, size: int) -> int:
         """The next number of landmarks; the same where there is no next."""
-        n_rows, n_columns = self.problem.n_rows, self.problem.targets.shape[1] * len(self.folds)
-        if n_rows <= _FEW_ROWS and n_rows * n_columns <= _FEW_SCORES:
+        n_rows = self.problem.n_rows
+        if self._rows_are_few():
             return max(size, min(n_rows, _MANY_LANDMARKS))
         if self.ends_exact:
             return n_rows
@@ -407,8 +412,8 @@ class Search:
         )
 
     def _dtype(self, n_columns: int) -> np.dtype:
-        n_values = _TIMES_USED * self.problem.n_rows * n_columns
-        return resolve_dtype(self.dtype, n_values)
+        times_used = 1 if self._rows_are_few() else _TIMES_USED
+        return resolve_dtype(self.dtype, times_used * self.problem.n_rows * n_columns)
 
     def _landmarks_of(self, part: int, size: int):
         """Landmarks for some folds, from rows that they all may see; those before come first."""
