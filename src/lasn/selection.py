@@ -32,7 +32,7 @@ from lasn.estimators import LASNClassifier, LASNRegressor, is_single
 from lasn.exact import train_exact
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
-from lasn.losses import LogLoss
+from lasn.losses import SquaredHinge
 from lasn.machine import KernelMachine
 from lasn.memory import with_less_memory
 from lasn.newton import NewtonOptions
@@ -160,13 +160,13 @@ class _Tuned(KernelMachine):
     def _allows_exact(self, given: Problem | ChunkedProblem, kernel: Kernel, device) -> bool:
         """Whether the best may be the exact machine: by its own solver, for rows in memory.
 
-        The log loss has no rows that rest, and so nothing that makes it fast.
+        It is fast where rows rest, which those of the log loss never do.
         """
         return (
             self.solver == "auto"
             and device is None
             and isinstance(given, Problem)
-            and not isinstance(given.loss, LogLoss)
+            and isinstance(given.loss, SquaredHinge)
             and not callable(kernel.name)
             and kernel.is_positive_semidefinite
         )
