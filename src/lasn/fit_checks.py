@@ -115,8 +115,10 @@ def _kernel_is_consistent(estimator, linear_without_landmarks: bool, sizes: Size
     linear = resolve_kernel_name(estimator.kernel) == "linear" and linear_without_landmarks
     expect((estimator.landmarks_ is None) == linear, "the kernel and landmarks_ disagree")
     # The exact solver, with which a search may end, has support vectors as landmarks, and no map.
-    may_be_exact = estimator.solver == "exact" or hasattr(estimator, "best_params_")
-    may_lack_map = linear or (linear_without_landmarks and may_be_exact)
+    may_lack_map = linear or (
+        linear_without_landmarks
+        and (estimator.solver == "exact" or hasattr(estimator, "best_params_"))
+    )
     expect(
         may_lack_map if estimator.mapping_ is None else not linear,
         "the kernel and mapping_ disagree",
