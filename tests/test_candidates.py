@@ -3,7 +3,17 @@
 import numpy as np
 import pytest
 
-from lasn.candidates import Grid, onwards, outwards, uphill, whole_grid, widen
+from lasn.candidates import (
+    Grid,
+    again_with_more_rows,
+    below_clearly_worse,
+    onwards,
+    outwards,
+    sharper,
+    uphill,
+    whole_grid,
+    widen,
+)
 from lasn.cross_validation import Evaluation, best_of
 
 CS, GAMMAS = [0.1, 1.0, 10.0, 100.0, 1000.0], [0.01, 0.1, 1.0, 10.0, 100.0]
@@ -98,6 +108,40 @@ def test_onwards_tries_no_other_gamma_where_more_landmarks_do_not_help():
     start = Evaluation(10, 1.0, 10.0, np.full(2, 0.95), 0.0, 0.0, 0, 100, [])
     surface = Surface(10.0, 1.0)
     assert surface.follow(onwards(grid(), start, 0.1, surface.found)) == [(10.0, 1.0)]
+
+
+def surface_before(scores, C=10.0):
+    """What fewer landmarks gave for each gamma, with two folds that differ by 0.02."""
+    return [
+        Evaluation(10, gamma, C, score + np.array([-0.01, 0.01]), 0.0, 0.0, 0, 100, [])
+        for gamma, score in zip(GAMMAS, scores, strict=False)
+    ]
+
+
+def test_gammas_that_were_clearly_worse_end_the_grid():
+    before = surface_before([0.8, 0.9, 0.88, 0.5])
+    assert below_clearly_worse(grid(), before[1], before).gammas == GAMMAS[:3]
+    assert below_clearly_worse(grid(), before[1], before[:3]).gammas == GAMMAS
+
+
+def test_sharper_begins_with_the_largest_gamma_that_is_not_clearly_worse():
+    before = surface_before([0.9, 0.89, 0.88, 0.5])
+    surface = Surface(10.0, 10.0)
+    tried = surface.follow(sharper(grid(), before, surface.found))
+    assert tried[0] == (10.0, 1.0)
+    best = best_of(surface.tried)
+    assert (best.C, best.gamma) == (10.0, 10.0)
+    assert {gamma for _, gamma in tried} == {1.0, 10.0, 100.0}
+
+
+def test_more_rows_try_larger_gammas_that_were_nearly_as_good():
+    before = surface_before([0.8, 0.9, 0.89, 0.88, 0.5])
+    surface = Surface(10.0, 1.0)
+    assert surface.follow(again_with_more_rows(before, surface.found)) == [
+        (10.0, 0.1), (10.0, 1.0), (10.0, 10.0)
+    ]  # fmt: skip
+    surface = Surface(10.0, 0.1)
+    assert len(surface.follow(again_with_more_rows(before, surface.found))) == 2
 
 
 @pytest.mark.parametrize(("gamma", "reached"), [(64.0, 64.0), (1e12, 256.0)])

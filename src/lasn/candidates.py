@@ -8,7 +8,7 @@ the candidates that it gave before, so the next must be asked for after those we
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lasn.cross_validation import Evaluation, best_of
 
@@ -51,17 +51,20 @@ def whole_grid(grid: Grid) -> Candidates:
 
 
 def outwards(grid: Grid, found: Found) -> Candidates:
-    """From the middle gamma, with every C, to both ends, as long as it is not clearly worse."""
+    """From the middle gamma, with every C, to both ends, as long as it is not clearly worse.
+
+    Of two in the middle it is the smoother one: few landmarks can follow it better.
+    """
     gammas = list(grid.gammas)
-    middle = len(gammas) // 2
+    middle = (len(gammas) - 1) // 2
     yield gammas[middle], list(grid.Cs)
     for step in (1, -1):
         place = middle + step
         while 0 <= place < len(gammas):
             best, last = best_of(found()), best_at(gammas[place - step], found)
-            if last.score < best.score - _FAR * best.standard_error:
+            if _clearly_worse(last, best):
                 break
-            yield from _path(grid, gammas[place], grid.around(last.C, 2, 2), found)
+            yield from _path(grid, gammas[place], grid.around(last.C, 1, 1), found)
             place += step
 
 
@@ -85,6 +88,44 @@ def onwards(grid: Grid, start: Evaluation, margin: float, found: Found) -> Candi
     yield start.gamma, [start.C]
     if best_of(found()).score >= start.score + margin:
         yield from _climb(grid, start.gamma, 1, found)
+
+
+def sharper(grid: Grid, before: list[Evaluation], found: Found) -> Candidates:
+    """For the exact machine: the largest gamma that was not clearly worse, and larger ones.
+
+    Few landmarks favour smooth kernels, which they can follow, and which are slow to solve exactly.
+    """
+    best = best_of(before)
+    gamma = max(one.gamma for one in before if not _clearly_worse(one, best))
+    C = best_of([one for one in before if one.gamma == gamma]).C
+    yield from _path(grid, gamma, [C], found)
+    place = grid.gammas.index(gamma) + 1
+    while best_of(found()).gamma == gamma and place < len(grid.gammas):
+        gamma = grid.gammas[place]
+        yield from _path(grid, gamma, [best_of(found()).C], found)
+        place += 1
+
+
+def again_with_more_rows(before: list[Evaluation], found: Found) -> Candidates:
+    """The best on a sample of the rows; then larger gammas that may be better with more of them."""
+    best = best_of(before)
+    yield best.gamma, [best.C]
+    for gamma in sorted({one.gamma for one in before if one.gamma > best.gamma}):
+        there = best_of([one for one in before if one.gamma == gamma])
+        if _clearly_worse(there, best):
+            return
+        yield gamma, [there.C]
+        if best_of(found()).gamma != gamma:
+            return
+
+
+def below_clearly_worse(grid: Grid, start: Evaluation, before: list[Evaluation]) -> Grid:
+    """The gammas below the first one above the start's that was clearly worse there."""
+    for place in range(grid.gammas.index(start.gamma) + 1, len(grid.gammas)):
+        tried = [one for one in before if one.gamma == grid.gammas[place]]
+        if tried and _clearly_worse(best_of(tried), start):
+            return replace(grid, gammas=grid.gammas[:place])
+    return grid
 
 
 def widen(grid: Grid, found: Found) -> Candidates:
@@ -111,17 +152,21 @@ def best_at(gamma: float, found: Found) -> Evaluation:
 def _climb(grid: Grid, gamma: float, step: int, found: Found) -> Candidates:
     """One gamma after the other, up (step 1) or down (-1), as long as each is the best so far.
 
-    A larger gamma wants a smaller C, and a smaller one the same C or a larger one.
+    A larger gamma wants a smaller C, and a smaller one the same C or a larger one. More of them are
+    tried with the last gamma alone.
     """
     place = grid.gammas.index(gamma) + step
+    reached = None
     while 0 <= place < len(grid.gammas):
         gamma, C = grid.gammas[place], best_of(found()).C
         Cs = grid.around(C, 1, 0)[:1] if step == 1 else grid.around(C, 0, 1)
         yield gamma, Cs
         if best_of(found()).gamma != gamma:
-            return
-        yield from _extend(grid, gamma, Cs, found)
+            break
+        reached = gamma, Cs
         place += step
+    if reached is not None:
+        yield from _extend(grid, *reached, found)
 
 
 def _path(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:
@@ -153,6 +198,10 @@ def _extend(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidat
             yield gamma, [grid.Cs[low]]
         else:
             return
+
+
+def _clearly_worse(one: Evaluation, best: Evaluation) -> bool:
+    return one.score < best.score - _FAR * best.standard_error
 
 
 def _beyond(value: float, tried: list[float], step: float) -> float | None:

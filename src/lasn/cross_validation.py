@@ -39,6 +39,7 @@ class Evaluation:
     """One candidate: how good each fold was, and the seconds that it took.
 
     ``held_out`` are the scores of held-out rows, shape (m, c) a fold, while it may be chosen.
+    ``exact``: of the exact machine, for which all rows count as landmarks.
     """
 
     n_landmarks: int
@@ -50,6 +51,7 @@ class Evaluation:
     level: int
     n_rows: int
     held_out: list[np.ndarray]
+    exact: bool = False
     score: float = field(init=False)
     standard_error: float = field(init=False)
 
@@ -84,6 +86,24 @@ class Path:
     seconds: list[float] = field(default_factory=list)
 
 
+def fold_columns(problem: Problem, folds: Sequence[Fold]) -> tuple[np.ndarray, np.ndarray]:
+    """Targets and weights of all folds as columns of one problem, both of shape (n, folds * c).
+
+    Column f * c + j is problem j without the rows that fold f holds out: their weight is 0 there.
+    """
+    in_training = np.zeros((problem.n_rows, len(folds)))
+    for index, fold in enumerate(folds):
+        in_training[fold.train, index] = problem.sample_weight[fold.train]
+    targets = np.tile(problem.targets, len(folds))
+    return targets, np.repeat(in_training, problem.n_problems, axis=1)
+
+
+def held_out_scores(scores: np.ndarray, folds: Sequence[Fold]) -> list[np.ndarray]:
+    """Of the scores of all rows in such columns, those that each fold holds out: (m, c) a fold."""
+    by_fold = scores.reshape(len(scores), len(folds), -1)
+    return [by_fold[fold.test, index] for index, fold in enumerate(folds)]
+
+
 def fold_path(
     problem: Problem,
     folds: Sequence[Fold],
@@ -94,15 +114,11 @@ def fold_path(
 ) -> Path:
     """Fit every fold, as columns of one problem, for each C in turn.
 
-    Column f * c + j is problem j without the rows that fold f holds out. ``starts`` has a W for
-    each C, or None. A column starts there or where the last C ended, whichever is lower.
+    ``starts`` has a W for each C, or None. A column starts there or where the last C ended,
+    whichever is lower.
     """
-    n_problems = problem.targets.shape[1]
-    in_training = np.zeros((problem.n_rows, len(folds)))
-    for index, fold in enumerate(folds):
-        in_training[fold.train, index] = problem.sample_weight[fold.train]
-    costs = np.repeat(in_training, n_problems, axis=1)
-    targets = np.tile(problem.targets, len(folds))
+    n_problems = problem.n_problems
+    targets, weights = fold_columns(problem, folds)
     alike = np.tile(np.arange(n_problems), len(folds))
     W = None
     path = Path()
@@ -113,14 +129,13 @@ def fold_path(
             features.mapping,
             problem.loss,
             targets,
-            C * costs,
+            C * weights,
             alike,
             features.inner,
         )
         W = minimize(objective, NewtonStart(_lowest(objective, W, start)), newton).W
         path.W.append(W)
-        scores = objective.scores(W).reshape(problem.n_rows, len(folds), n_problems)
-        path.held_out.append([scores[fold.test, f] for f, fold in enumerate(folds)])
+        path.held_out.append(held_out_scores(objective.scores(W), folds))
         path.seconds.append(perf_counter() - began)
     return path
 

@@ -41,7 +41,8 @@ _INSIDE = 1e-3
 class DualTerms:
     """g of the table above, for one problem: ``signs``, ``slopes`` and ``costs`` of shape (n,).
 
-    ``slopes`` is g'(0) of the squared losses; None for the log loss.
+    ``slopes`` is g'(0) of the squared losses; None for the log loss. A row may cost nothing in a
+    squared loss: its multiplier is 0 and stays there, as the slope of its g is not finite.
     """
 
     signs: np.ndarray
@@ -59,20 +60,23 @@ class DualTerms:
 
     def value(self, lam: np.ndarray) -> np.ndarray:
         if self.slopes is not None:
-            return self.slopes * lam - lam * lam / (4.0 * self.costs)
+            bend = np.divide(lam * lam, 4.0 * self.costs, out=np.zeros_like(lam), where=lam > 0.0)
+            return self.slopes * lam - bend
         p = np.clip(lam / self.costs, 0.0, 1.0)
         return -self.costs * (xlogy(p, p) + xlogy(1.0 - p, 1.0 - p))
 
     def slope(self, lam: np.ndarray) -> np.ndarray:
         if self.slopes is not None:
-            return self.slopes - lam / (2.0 * self.costs)
+            with np.errstate(invalid="ignore"):
+                return self.slopes - lam / (2.0 * self.costs)
         with np.errstate(divide="ignore"):
             return np.log(self.costs - lam) - np.log(lam)
 
     def curvature(self, lam: np.ndarray) -> np.ndarray:
         """-g'', which is positive."""
         if self.slopes is not None:
-            return 1.0 / (2.0 * self.costs)
+            with np.errstate(divide="ignore"):
+                return 1.0 / (2.0 * self.costs)
         with np.errstate(divide="ignore"):
             return self.costs / (lam * (self.costs - lam))
 

@@ -76,7 +76,7 @@ _LANDMARKS = 4.0
 _BEGIN = NewtonOptions(tol=1e-2, max_iter=10)
 
 
-def _resolve_dtype(problem: Problem, kernel: Kernel, tol: float) -> type:
+def _resolve_dtype(problem: Problem, costs: np.ndarray, kernel: Kernel, tol: float) -> type:
     """float32, unless rounding kernel values would hide what is left of the gap.
 
     Coefficients are slopes g, so rounding by u = eps / 2 changes P by about u |g|^2 max K^; and
@@ -84,8 +84,8 @@ def _resolve_dtype(problem: Problem, kernel: Kernel, tol: float) -> type:
     """
     if problem.n_rows <= _SMALL:
         return np.float64
-    costs = problem.C * problem.sample_weight * (kernel.diagonal(problem.X) + 1.0)
-    rounding = 2.0 * np.finfo(np.float32).eps * float(np.max(costs))
+    largest = float(np.max(costs.max(axis=1) * (kernel.diagonal(problem.X) + 1.0)))
+    rounding = 2.0 * np.finfo(np.float32).eps * largest
     return np.float64 if rounding > _ROUNDING * _GAP * tol else np.float32
 
 
@@ -174,21 +174,39 @@ def train_exact(
         seconds["nystroem"] = sum(beginning.seconds.values())
     on_stage("solve")
     began = perf_counter()
-    if dtype == "auto":
-        dtype = _resolve_dtype(problem, kernel, newton.tol)
-    solver = _Solver(problem, kernel, start, np.dtype(dtype), memory_limit, rng)
-    result = solver.solve(newton, on_iteration)
+    costs = problem.C * problem.sample_weight[:, None]
+    scores = start.scores(problem.X)
+    solver = ExactSolver(problem, costs, scores, newton, kernel, dtype, memory_limit, rng)
+    result = solver.solve(on_iteration)
     seconds["solve"] = perf_counter() - began
     return ExactTraining(solver.model(), result, seconds)
 
 
-class _Solver:
-    """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``."""
+class ExactSolver:
+    """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``.
 
-    def __init__(self, problem: Problem, kernel: Kernel, start: Model, dtype, memory_limit, rng):
+    ``costs`` are C_i of every row, shape (n, 1), or (n, c) where problems differ in them;
+    ``scores``, shape (n, c), are those of a model to begin with.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        costs: np.ndarray,
+        scores: np.ndarray,
+        options: NewtonOptions,
+        kernel: Kernel,
+        dtype,
+        memory_limit,
+        rng,
+    ):
+        if dtype == "auto":
+            dtype = _resolve_dtype(problem, costs, kernel, options.tol)
+        dtype = np.dtype(dtype)
+        self.options = options
         self.problem, self.kernel, self.dtype = problem, kernel, dtype
-        self.costs = problem.C * problem.sample_weight
-        self.scores = start.scores(problem.X).astype(np.float64)
+        self.costs = costs
+        self.scores = scores.astype(np.float64)
         # Tiles, and as much again for copies of the active ones, beside the map: its features, a
         # copy of them, and matrices of its size.
         rests = problem.loss.rests(problem.targets, self.scores, _MARGIN).all(axis=1)
@@ -215,8 +233,8 @@ class _Solver:
         most = max(_FEWEST_NEW, len(self.gram.rows) // 2)
         if len(self.gram.rows) == 0 or len(rows) <= most:
             return rows
-        losses = self.costs[rows] * self.problem.loss.value(targets, self.scores)[rows].sum(axis=1)
-        return np.sort(rows[np.argsort(-losses, kind="stable")[:most]])
+        losses = self.costs[rows] * self.problem.loss.value(targets[rows], self.scores[rows])
+        return np.sort(rows[np.argsort(-losses.sum(axis=1), kind="stable")[:most]])
 
     def _take_in(self, rows: np.ndarray) -> None:
         self.gram.add(rows)
@@ -224,7 +242,7 @@ class _Solver:
         self.alpha = np.vstack([self.alpha, np.zeros((len(rows), self.alpha.shape[1]))])
         self.z = np.vstack([self.z, self.scores[rows]])
         self.y = self.problem.targets[self.gram.rows]
-        self.C = self.costs[self.gram.rows][:, None]
+        self.C = self.costs[self.gram.rows]
 
     def model(self) -> Model:
         """Support vectors alone: rows with a coefficient that is not zero."""
@@ -234,14 +252,15 @@ class _Solver:
         landmarks = self.problem.X[self.gram.rows[order]]
         return Model(self.kernel, landmarks, None, W, self.dtype)
 
-    def solve(self, options: NewtonOptions, on_iteration) -> ExactResult:
+    def solve(self, on_iteration=None) -> ExactResult:
+        options = self.options
         wanted, accuracy = _GAP * options.tol, 0.1 * _GAP * options.tol
         began = perf_counter()
         history: list[dict[str, Any]] = []
         status = Status.ITERATION_LIMIT
         look_below = _LOOK_BELOW
         while len(history) < options.max_iter and status is Status.ITERATION_LIMIT:
-            t, cg_steps = self._step(options, accuracy, first=not history)
+            t, cg_steps = self._step(accuracy, first=not history)
             value, gap, of_wrong_signs = self._value_and_gap()
             whole = gap + of_wrong_signs
             near = bool(np.all(whole <= 2.0 * wanted * value))  # worth a proof
@@ -269,13 +288,15 @@ class _Solver:
 
     def _expand(self, z, columns=slice(None)):
         """Losses, slopes g and curvatures v, with their costs, of all problems or of some."""
-        return tuple(self.C * part for part in self.problem.loss.expand(self.y[:, columns], z))
+        C = self.C if self.C.shape[1] == 1 else self.C[:, columns]
+        return tuple(C * part for part in self.problem.loss.expand(self.y[:, columns], z))
 
     def _dual_point(self) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
         """Terms, signs and multipliers of alpha; what has the wrong sign is taken as zero."""
+        costs = np.broadcast_to(self.C, self.z.shape)
         terms = [
-            dual_point(self.problem.loss, y, z, self.C[:, 0])[0]
-            for y, z in zip(self.y.T, self.z.T, strict=True)
+            dual_point(self.problem.loss, y, z, C)[0]
+            for y, z, C in zip(self.y.T, self.z.T, costs.T, strict=True)
         ]
         signs = np.column_stack([one.signs for one in terms])
         largest = np.column_stack([one.largest for one in terms])
@@ -320,12 +341,17 @@ class _Solver:
         rows = np.flatnonzero(~self.inside)
         self.scores[rows] = self.model().scores(self.problem.X[rows])
         losses = self.problem.loss.value(self.problem.targets[rows], self.scores[rows])
-        return self.costs[rows] @ losses
+        return np.sum(self.costs[rows] * losses, axis=0)
+
+    def scores_of_all_rows(self) -> np.ndarray:
+        """The scores of the present alpha, shape (n, c)."""
+        self._look_outside()
+        return self.scores
 
     def _product(self, V: np.ndarray) -> np.ndarray:
         return self.gram.product(V) + V.sum(axis=0)
 
-    def _step(self, options: NewtonOptions, accuracy: float, first: bool):
+    def _step(self, accuracy: float, first: bool):
         """One Newton step: step lengths and conjugate gradient steps, shapes (c,).
 
         Problems that are solved over U stay as they are, with step length 0. At the first step z
@@ -355,7 +381,7 @@ class _Solver:
             self.alpha, self.z = alpha, z
             return np.ones(n_problems), cg_steps
         line: Any = _Line(partial(self._expand, columns=todo), old_alpha, old_z, alpha, z)
-        options = replace(options, long_step=_LONG_STEP)
+        options = replace(self.options, long_step=_LONG_STEP)
         found, stuck = line_search(line, value[todo], line.slope(np.zeros(len(todo)))[0], options)
         found[stuck] = 0.0
         full = found >= _SHORT_STEP
@@ -393,7 +419,7 @@ class _Line:
         return first, second
 
 
-def _record(value, gap, relative, solver: _Solver, t, cg_steps) -> dict[str, Any]:
+def _record(value, gap, relative, solver: ExactSolver, t, cg_steps) -> dict[str, Any]:
     """A line of the history; scalars for one problem, arrays of shape (c,) for several."""
     active = np.count_nonzero(solver._expand(solver.z)[2] > 0.0, axis=0)
     record = {

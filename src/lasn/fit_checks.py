@@ -114,8 +114,11 @@ def map_is_consistent(estimator, sizes: Sizes) -> None:
 def _kernel_is_consistent(estimator, linear_without_landmarks: bool, sizes: Sizes) -> None:
     linear = resolve_kernel_name(estimator.kernel) == "linear" and linear_without_landmarks
     expect((estimator.landmarks_ is None) == linear, "the kernel and landmarks_ disagree")
-    # The exact solver has support vectors in place of landmarks, and no map.
-    may_lack_map = linear or (linear_without_landmarks and estimator.solver == "exact")
+    # The exact solver, with which a search may end, has support vectors as landmarks, and no map.
+    may_lack_map = linear or (
+        linear_without_landmarks
+        and (estimator.solver == "exact" or hasattr(estimator, "best_params_"))
+    )
     expect(
         may_lack_map if estimator.mapping_ is None else not linear,
         "the kernel and mapping_ disagree",

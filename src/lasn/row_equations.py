@@ -18,11 +18,16 @@ from lasn.gram import Gram
 from lasn.threads import for_each_slice
 from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
 
-# Up to this many active rows a Cholesky factor costs less than conjugate gradients would.
+# Up to this many active rows a Cholesky factor costs less than conjugate gradients would; with many
+# columns, whose products do not wait for memory, up to fewer. Costs are in operations of a float32
+# matrix product: those of a factor are dearer.
 _DIRECT = 3000
+_MANY_COLUMNS = 8
+_FACTOR_COST = 3.0
 # Corrections that a factor in float32 may take before one in float64 is made.
 _REFINEMENTS = 3
 _MAX_CG_STEPS = 500
+_EXPECTED_STEPS = 40
 # Copying the tiles of active rows pays where those are less than this part of U.
 _WORTH_COPYING = 0.85
 # Landmarks of the preconditioner: one for so many active rows, within limits.
@@ -41,6 +46,7 @@ class RowEquations:
     def __init__(self, gram: Gram, most_landmarks: int, rng):
         self.gram, self.most_landmarks, self.rng = gram, most_landmarks, rng
         self.features: MapFeatures | None = None
+        self.expected_steps = _EXPECTED_STEPS
 
     def square_by_nystroem(self, V: np.ndarray) -> np.ndarray | None:
         """V^T K~^ V for each column, shape (c,); None while there is no map."""
@@ -55,7 +61,7 @@ class RowEquations:
         ``target`` is the gap that residuals may leave.
         """
         x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
-        few = np.flatnonzero(np.count_nonzero(v, axis=0) <= _DIRECT)
+        few = np.flatnonzero(np.count_nonzero(v, axis=0) <= self._most_direct(v))
 
         def solve_one(part: slice) -> None:
             c = few[part.start]
@@ -67,7 +73,17 @@ class RowEquations:
         if len(many):
             found = self._by_nystroem(b[:, many], v[:, many], guess[:, many], target[many])
             x[:, many], steps[many] = found
+            self.expected_steps = max(_EXPECTED_STEPS, int(steps.max()))
         return x, steps
+
+    def _most_direct(self, v: np.ndarray) -> float:
+        """Active rows of a column up to which a factor costs less than conjugate gradients."""
+        if v.shape[1] < _MANY_COLUMNS:
+            return _DIRECT
+        n_rows = int(np.count_nonzero(v.any(axis=1)))
+        products = 2.0 * self.expected_steps * n_rows**2
+        preparing = n_rows * map_size(n_rows, self.most_landmarks) ** 2
+        return min(_DIRECT, (3.0 / _FACTOR_COST * (products + preparing)) ** (1.0 / 3.0))
 
     def _by_factor(self, rows, scale, b, target: float) -> np.ndarray:
         b = scale * b

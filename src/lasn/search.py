@@ -8,6 +8,7 @@
     folds                columns of one problem: in its own column a held-out row costs nothing
     C                    ascending, each started where the one before ended; with more landmarks,
                          where it ended with fewer
+    k = n                no landmarks and no F: the exact machine of ``exact_folds.py``
 
 So a path over C and its folds cost Newton iterations over features that are there already.
 """
@@ -22,7 +23,18 @@ from typing import Any
 
 import numpy as np
 
-from lasn.candidates import Candidates, Grid, onwards, outwards, uphill, whole_grid, widen
+from lasn.candidates import (
+    Candidates,
+    Grid,
+    again_with_more_rows,
+    below_clearly_worse,
+    onwards,
+    outwards,
+    sharper,
+    uphill,
+    whole_grid,
+    widen,
+)
 from lasn.cross_validation import (
     Evaluation,
     Fold,
@@ -31,6 +43,7 @@ from lasn.cross_validation import (
     fold_path,
     simplest_of_the_best,
 )
+from lasn.exact_folds import exact_folds, exact_pays
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks, nearest_rows
 from lasn.memory import with_less_memory
@@ -52,6 +65,9 @@ _FEW_ROWS, _FEW_SCORES = 5000, 150_000
 _MANY_LANDMARKS = 2000
 # Which C and gamma to look at further is told by scores that are this near to the minimum.
 _ROUGH = 1e-2
+# Features of a search are used so much more often than those of a fit that float32 pays earlier,
+# if rows are not few.
+_TIMES_USED = 8
 _FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
 
 
@@ -62,8 +78,9 @@ class Search:
     outwards; where rows times columns are many, on a sample of the rows. Then the neighbourhood of
     the best with twice as many landmarks, or, where rows are few, with most of them and no more.
     Then the best and the next gamma with twice as many, and so on, until the score gains less than
-    ``margin`` or the time is over. Numbers of landmarks that were given are all tried, with the
-    whole grid, on all rows.
+    ``margin`` or the time is over. Where the exact machine costs no more than many landmarks would,
+    it is what follows the first number of them, on the sample and then on all rows. Numbers of
+    landmarks that were given are all tried, with the whole grid, on all rows.
 
     Parameters
     ----------
@@ -75,6 +92,8 @@ class Search:
     grid : Grid
     sizes : list of int
         Numbers of landmarks; with ``grows``, the first of them.
+    allows_exact : bool
+        Whether the landmarks may end with all rows, as the exact machine.
     """
 
     def __init__(
@@ -87,6 +106,7 @@ class Search:
         grid: Grid,
         sizes: Sequence[int],
         grows: bool,
+        allows_exact: bool,
         landmarks,
         per_fold: bool,
         newton: NewtonOptions,
@@ -115,7 +135,10 @@ class Search:
         # Landmarks of each part, and rows near the boundary, from a sample of the rows.
         self.screened: tuple[list[Any], np.ndarray] | None = None
         self.solutions: dict[tuple[int, float, float], Function] = {}
+        self.exact_models: dict[tuple[float, float], Model] = {}
         self.evaluations: list[Evaluation] = []
+        pays = exact_pays(problem, len(folds), memory_limit)
+        self.ends_exact = grows and allows_exact and pays and not self._rows_are_few()
         self.seconds_of_path = 0.0
         self.n_landmarks = 0
 
@@ -130,12 +153,19 @@ class Search:
             if known and self._late(self._slowdown(size, self.sizes[level - 1])):
                 return
             gained = np.inf
-            if not (level == 0 and self.grows and self._screen()):
-                self._choose_landmarks(size)
+            if level == 0 and self.grows and self._screen():
+                level = len(self.sizes) - 1
+            else:
+                evaluate = self._evaluate
+                if self._is_exact(level, size):
+                    evaluate = self._evaluate_exact
+                    self.landmarks_of_level.append(None)
+                else:
+                    self._choose_landmarks(size)
                 for gamma, Cs in self._candidates(level):
                     if self._comparable() and self._late():
                         return
-                    self._evaluate(gamma, Cs, level)
+                    evaluate(gamma, Cs, level)
                 if known:
                     gained = self.level_best(level).score - best_of(known).score
             if self.grows and gained >= self.margin and self._following(size) > size:
@@ -148,7 +178,10 @@ class Search:
         return best_of(self._comparable() or self.evaluations)
 
     def level_best(self, level: int) -> Evaluation:
-        return best_of([one for one in self.evaluations if one.level == level])
+        return best_of(self._at_level(level))
+
+    def _at_level(self, level: int) -> list[Evaluation]:
+        return [one for one in self.evaluations if one.level == level]
 
     def _comparable(self) -> list[Evaluation]:
         return [one for one in self.evaluations if one.n_rows == self.problem.n_rows]
@@ -167,12 +200,22 @@ class Search:
         screen.problem = replace(self.problem.sample(rows), X=self.problem.X[rows])
         screen.folds, screen.parts = folds, self._parts(size, folds)
         screen.score_fold = lambda scores, chosen: self.score_fold(scores, rows[chosen])
-        screen.grows, screen.sizes, screen.features = False, self.sizes[:1], []
+        screen.grows, screen.sizes, screen.features = self.ends_exact, self.sizes[:1], []
         screen.run()
+        self._take_screened_levels(screen)
         active = rows[np.flatnonzero(screen._active())]
         self.screened = [features.landmarks for features in screen.features], active
-        self.seconds_of_path = screen.seconds_of_path * n_rows / size
         return True
+
+    def _take_screened_levels(self, screen: Search) -> None:
+        """Whether the exact machine was worth its time on the sample decides about all rows."""
+        self.sizes = screen.sizes
+        more_rows = self.problem.n_rows / screen.problem.n_rows
+        self.seconds_of_path = screen.seconds_of_path * more_rows
+        if self.ends_exact:
+            tried = any(one.exact for one in self.evaluations)
+            gained = tried and self.level_best(1).score - self.level_best(0).score >= self.margin
+            self.ends_exact = gained and not self._late(more_rows)
 
     @property
     def chosen(self) -> Evaluation:
@@ -191,30 +234,43 @@ class Search:
         """Each gamma that this level tries, with its C in ascending order."""
 
         def found() -> list[Evaluation]:
-            return [one for one in self.evaluations if one.level == level]
+            return self._at_level(level)
 
         if level > 0 and self.grows:
-            start = self.level_best(level - 1)
-            if level == 1:
+            before, start = self._at_level(level - 1), self.level_best(level - 1)
+            if start.exact:
+                yield from again_with_more_rows(before, found)
+            elif self._is_exact(level, self.sizes[level]):
+                yield from sharper(self.grid, before, found)
+            elif level == 1:
                 yield from uphill(self.grid, start, found)
             else:
-                yield from onwards(self.grid, start, self.margin, found)
+                grid = below_clearly_worse(self.grid, start, before)
+                yield from onwards(grid, start, self.margin, found)
             return
         yield from outwards(self.grid, found) if self.explores else whole_grid(self.grid)
         if level == 0 and self.grid.widens:
             yield from widen(self.grid, found)
 
+    def _rows_are_few(self) -> bool:
+        n_scores = self.problem.n_rows * self.problem.n_problems * len(self.folds)
+        return self.problem.n_rows <= _FEW_ROWS and n_scores <= _FEW_SCORES
+
+    def _is_exact(self, level: int, size: int) -> bool:
+        return self.ends_exact and level > 0 and size >= self.problem.n_rows
+
     def _following(self, size: int) -> int:
         """The next number of landmarks; the same where there is no next."""
-        n_rows, n_columns = self.problem.n_rows, self.problem.targets.shape[1] * len(self.folds)
-        if n_rows <= _FEW_ROWS and n_rows * n_columns <= _FEW_SCORES:
+        n_rows = self.problem.n_rows
+        if self._rows_are_few():
             return max(size, min(n_rows, _MANY_LANDMARKS))
+        if self.ends_exact:
+            return n_rows
         return min(n_rows, int(_FOLLOWING * size))
 
     def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:
         began = perf_counter()
-        explores = self.explores and level <= 1
-        newton = replace(self.newton, tol=max(self.newton.tol, _ROUGH)) if explores else self.newton
+        newton = self._newton(level)
         held_out: list[list[np.ndarray]] = [[np.empty(0)] * len(self.folds) for _ in Cs]
         seconds = np.zeros(len(Cs))
         for part, (_, indices) in enumerate(self.parts):
@@ -226,28 +282,76 @@ class Search:
                 for index, values in zip(indices, scores, strict=True):
                     held_out[place][index] = values
                 seconds[place] += path.seconds[place] + shared / len(Cs)
-        for place, C in enumerate(Cs):
-            before = perf_counter()
-            fold_scores = [
-                self.score_fold(values, fold.test)
-                for fold, values in zip(self.folds, held_out[place], strict=True)
-            ]
-            took = perf_counter() - before
-            evaluation = Evaluation(
-                self.n_landmarks,
-                gamma,
-                C,
-                np.array(fold_scores),
-                seconds[place],
-                took,
-                level,
-                self.problem.n_rows,
-                held_out[place],
-            )
-            self.evaluations.append(evaluation)
-            self._forget_held_out()
-            self.on_candidate(evaluation)
+        for C, scores, took in zip(Cs, held_out, seconds, strict=True):
+            self._judge(gamma, C, level, scores, took)
         self.seconds_of_path = perf_counter() - began
+
+    def _evaluate_exact(self, gamma: float, Cs: list[float], level: int) -> None:
+        """The same for the exact machine, which has no features to share."""
+        began = perf_counter()
+        for C in Cs:
+            before = perf_counter()
+            model, held_out = exact_folds(
+                replace(self.problem, C=C),
+                self.folds,
+                kernel=replace(self.kernel, gamma=gamma),
+                start=self._exact_start(gamma, C, level),
+                newton=self._newton(level),
+                dtype=self.dtype,
+                memory_limit=self.memory_limit,
+                rng=self.rng,
+            )
+            self.exact_models[gamma, C] = model
+            self._judge(gamma, C, level, held_out, perf_counter() - before, exact=True)
+        self.seconds_of_path = perf_counter() - began
+
+    def _exact_start(self, gamma: float, C: float, level: int) -> Model:
+        """The nearest exact machine so far; the best model with landmarks if there is none."""
+        if not self.exact_models:
+            return self.model_of(self.level_best(level - 1))
+
+        def distance(key: tuple[float, float]) -> tuple[float, float]:
+            return abs(np.log(key[0] / gamma)), abs(np.log(key[1] / C))
+
+        return self.exact_models[min(self.exact_models, key=distance)]
+
+    def _newton(self, level: int) -> NewtonOptions:
+        rough = self.explores and level <= 1
+        return replace(self.newton, tol=max(self.newton.tol, _ROUGH)) if rough else self.newton
+
+    def _judge(
+        self,
+        gamma: float,
+        C: float,
+        level: int,
+        held_out: list[np.ndarray],
+        seconds: float,
+        exact: bool = False,
+    ) -> None:
+        """Score a candidate's folds, and keep what came out."""
+        before = perf_counter()
+        fold_scores = [
+            self.score_fold(values, fold.test)
+            for fold, values in zip(self.folds, held_out, strict=True)
+        ]
+        took = perf_counter() - before
+        n_rows = self.problem.n_rows
+        n_landmarks = n_rows if exact else self.n_landmarks
+        evaluation = Evaluation(
+            n_landmarks,
+            gamma,
+            C,
+            np.array(fold_scores),
+            seconds,
+            took,
+            level,
+            n_rows,
+            held_out,
+            exact,
+        )
+        self.evaluations.append(evaluation)
+        self._forget_held_out()
+        self.on_candidate(evaluation)
 
     def _path(
         self, part: int, gamma: float, Cs: list[float], newton: NewtonOptions
@@ -308,7 +412,8 @@ class Search:
         )
 
     def _dtype(self, n_columns: int) -> np.dtype:
-        return resolve_dtype(self.dtype, self.problem.n_rows * n_columns)
+        times_used = 1 if self._rows_are_few() else _TIMES_USED
+        return resolve_dtype(self.dtype, times_used * self.problem.n_rows * n_columns)
 
     def _landmarks_of(self, part: int, size: int):
         """Landmarks for some folds, from rows that they all may see; those before come first."""
@@ -341,7 +446,12 @@ class Search:
         return None, np.empty(0, dtype=int)
 
     def model_of(self, one: Evaluation) -> Model:
-        """The mean of its folds' models (of the first, where folds have landmarks of their own)."""
+        """The exact machine, or the mean of its folds' models.
+
+        Where folds have landmarks of their own, it is the mean of the first ones' models.
+        """
+        if one.exact:
+            return self.exact_models[one.gamma, one.C]
         function = self.solutions[0, one.gamma, one.C]
         W = np.vstack([function.beta, function.bias])
         mean = W.reshape(len(W), -1, self.problem.targets.shape[1]).mean(axis=1)

@@ -29,8 +29,10 @@ from lasn.cross_validation import Evaluation, Fold
 from lasn.devices import Place, as_numpy, give_back, resolve_device
 from lasn.elsewhere import anywhere
 from lasn.estimators import LASNClassifier, LASNRegressor, is_single
+from lasn.exact import train_exact
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
 from lasn.landmarks import check_landmarks, count_landmarks
+from lasn.losses import SquaredHinge
 from lasn.machine import KernelMachine
 from lasn.memory import with_less_memory
 from lasn.newton import NewtonOptions
@@ -107,6 +109,7 @@ class _Tuned(KernelMachine):
             grid=grid,
             sizes=self._sizes(problem.n_rows, landmarks),
             grows=isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear,
+            allows_exact=self._allows_exact(given, kernel, device),
             landmarks=landmarks,
             per_fold=self.landmarks_per_fold,
             newton=newton,
@@ -129,8 +132,11 @@ class _Tuned(KernelMachine):
                 chosen = search.chosen
                 chosen_landmarks = search.landmarks_of_level[chosen.level]
                 place = Place(device)
+                known = search.model_of(chosen)
                 fit = partial(
-                    train,
+                    partial(train_exact, start=known)
+                    if chosen.exact
+                    else partial(train, guess=known),
                     kernel=replace(kernel, gamma=chosen.gamma),
                     n_landmarks=chosen.n_landmarks,
                     landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
@@ -139,7 +145,6 @@ class _Tuned(KernelMachine):
                     eigenvalue_cutoff=self.eigenvalue_cutoff,
                     dtype=self.dtype,
                     memory_limit=self.memory_limit,
-                    guess=search.model_of(chosen),
                     on_stage=on_stage,
                 )
                 whole = replace(given, C=chosen.C)
@@ -151,6 +156,20 @@ class _Tuned(KernelMachine):
         self._set_results(search)
         training.newton.warn_unless_converged(newton, training.model.dtype)
         return search
+
+    def _allows_exact(self, given: Problem | ChunkedProblem, kernel: Kernel, device) -> bool:
+        """Whether the best may be the exact machine: by its own solver, for rows in memory.
+
+        It is fast where rows rest, which those of the log loss never do.
+        """
+        return (
+            self.solver == "auto"
+            and device is None
+            and isinstance(given, Problem)
+            and isinstance(given.loss, SquaredHinge)
+            and not callable(kernel.name)
+            and kernel.is_positive_semidefinite
+        )
 
     def _folds(self, X, y, groups) -> list[Fold]:
         splitter = check_cv(self.cv, y, classifier=isinstance(self, LASNClassifier))
@@ -295,9 +314,11 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         ``"auto"`` begins with the square root of the number of rows, leaving out values of C and
         gamma that lie beyond clearly worse ones. Then it doubles that number, with the
         neighbourhood of the best C and gamma, while that gains ``landmark_margin`` in score; where
-        rows are few, it goes on with 2000 of them, or all, at once. The first two numbers of
-        landmarks are solved to a tolerance of 0.01, if ``tol`` is smaller. Numbers are all tried,
-        each with every C and gamma.
+        rows are few, it goes on with 2000 of them, or all, at once. With many classes and up to
+        20 000 rows it goes on with the exact machine instead, which counts as all rows: the model
+        is then that of ``LASNClassifier(solver="exact")``. The first two numbers of landmarks are
+        solved to a tolerance of 0.01, if ``tol`` is smaller. Numbers are all tried, each with every
+        C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
