@@ -110,6 +110,16 @@ def test_onwards_tries_no_other_gamma_where_more_landmarks_do_not_help():
     assert surface.follow(onwards(grid(), start, 0.1, surface.found)) == [(10.0, 1.0)]
 
 
+def test_onwards_tries_a_smoother_rival_where_more_landmarks_do_not_help():
+    start = Evaluation(10, 1.0, 10.0, np.array([0.94, 0.96]), 0.0, 0.0, 0, 100, [])
+    near, far = (
+        Evaluation(10, 0.1, 1.0, np.full(2, score), 0.0, 0.0, 0, 100, []) for score in (0.945, 0.9)
+    )
+    for rival, tried in ((near, [(10.0, 1.0), (1.0, 0.1)]), (far, [(10.0, 1.0)])):
+        surface = Surface(10.0, 1.0)
+        assert surface.follow(onwards(grid(), start, 0.1, surface.found, [start, rival])) == tried
+
+
 def surface_before(scores, C=10.0):
     """What fewer landmarks gave for each gamma, with two folds that differ by 0.02."""
     return [

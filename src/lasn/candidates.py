@@ -79,15 +79,26 @@ def uphill(grid: Grid, start: Evaluation, found: Found) -> Candidates:
         yield from _climb(grid, start.gamma, -1, found)
 
 
-def onwards(grid: Grid, start: Evaluation, margin: float, found: Found) -> Candidates:
+def onwards(
+    grid: Grid,
+    start: Evaluation,
+    margin: float,
+    found: Found,
+    rivals: list[Evaluation] | None = None,
+) -> Candidates:
     """The best of fewer landmarks, and larger gammas while those are better.
 
     More landmarks can follow a kernel that is less smooth. Where they do not gain the margin, that
-    a less smooth one scores higher is chance more often than not, and none is tried.
+    a less smooth one scores higher is chance more often than not, and none is tried; but the best
+    smoother one among the ``rivals`` is, if fewer landmarks could not tell it from the start.
     """
     yield start.gamma, [start.C]
     if best_of(found()).score >= start.score + margin:
         yield from _climb(grid, start.gamma, 1, found)
+        return
+    smoother = [one for one in rivals or [] if one.gamma < start.gamma]
+    if smoother and best_of(smoother).score >= start.score - start.standard_error:
+        yield best_of(smoother).gamma, [best_of(smoother).C]
 
 
 def sharper(grid: Grid, before: list[Evaluation], found: Found) -> Candidates:

@@ -131,8 +131,8 @@ class NewtonOptions:
     tol: float = 1e-3
     max_iter: int = 50
     solver: str = "auto"
-    eta0: float = 0.15
-    eta1: float = 3.0
+    eta0: float = 0.1
+    eta1: float = 1.0
     sigma: float = 1e-4
     rho: float = 0.5
     long_step: float = 0.2

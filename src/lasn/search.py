@@ -68,6 +68,8 @@ _ROUGH = 1e-2
 # Features of a search are used so much more often than those of a fit that float32 pays earlier,
 # if rows are not few.
 _TIMES_USED = 8
+# So often at least the number of landmarks grows: a first gain may be hidden by chance.
+_LEAST_LEVELS = 2
 _FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
 
 
@@ -168,7 +170,8 @@ class Search:
                     evaluate(gamma, Cs, level)
                 if known:
                     gained = self.level_best(level).score - best_of(known).score
-            if self.grows and gained >= self.margin and self._following(size) > size:
+            goes_on = gained >= self.margin or level < _LEAST_LEVELS
+            if self.grows and goes_on and self._following(size) > size:
                 self.sizes.append(self._following(size))
             level += 1
 
@@ -246,7 +249,8 @@ class Search:
                 yield from uphill(self.grid, start, found)
             else:
                 grid = below_clearly_worse(self.grid, start, before)
-                yield from onwards(grid, start, self.margin, found)
+                rivals = before if level == 2 else []
+                yield from onwards(grid, start, self.margin, found, rivals)
             return
         yield from outwards(self.grid, found) if self.explores else whole_grid(self.grid)
         if level == 0 and self.grid.widens:
@@ -316,7 +320,7 @@ class Search:
         return self.exact_models[min(self.exact_models, key=distance)]
 
     def _newton(self, level: int) -> NewtonOptions:
-        rough = self.explores and level <= 1
+        rough = self.explores and level == 0
         return replace(self.newton, tol=max(self.newton.tol, _ROUGH)) if rough else self.newton
 
     def _judge(
