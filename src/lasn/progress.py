@@ -80,6 +80,8 @@ class ProgressBar(Bar):
         self.draw(share or 0.0, text)
 
     def iteration(self, number: int, record: dict[str, Any]) -> None:
+        if not self.active:
+            return
         name, relative = distance_left(record)
         share = np.log(max(relative, self.tol)) / np.log(min(self.tol, 0.5))
         share = float(np.clip(share, 0.0, 1.0))
@@ -89,7 +91,7 @@ class ProgressBar(Bar):
             f"{_pace(perf_counter() - self.stage_start, self.rows_read, share)}"
         )
         self.draw(0.2 + 0.8 * share, text)
-        if self.verbose > 1 and self.active:
+        if self.verbose > 1:
             self.stream.write("\n")
 
     def candidate(self, number: int, evaluation) -> None:
