@@ -105,7 +105,8 @@ def test_a_certificate_knows_the_gap_that_the_solver_reached(sparse_rows):
         X, y
     )
     certificate = certify(model, X, y)
-    assert certificate.relative_exact_gap <= 1.5 * model.history_[-1]["relative_gap"]
+    # In float32 the solver's own gap is rounded, and may even be below zero.
+    assert certificate.relative_exact_gap <= 1.5 * abs(model.history_[-1]["relative_gap"])
     X, y = sparse_rows
     model = LASNClassifier(**TIGHT).fit(X.toarray(), y)
     assert certify(model, X, y).relative_exact_gap <= 1e-6  # no landmark is found among these

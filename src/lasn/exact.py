@@ -73,19 +73,21 @@ _SHORT_STEP = 0.01
 # Landmarks of the Nystroem model that begins, in units of the root of the number of rows.
 _LANDMARKS = 4.0
 # What a fit to begin with is worth.
-_BEGIN = NewtonOptions(tol=1e-2, max_iter=10)
+_BEGIN = NewtonOptions(tol=1e-3, max_iter=10)
 
 
 def _resolve_dtype(problem: Problem, costs: np.ndarray, kernel: Kernel, tol: float) -> type:
     """float32, unless rounding kernel values would hide what is left of the gap.
 
-    Coefficients are slopes g, so rounding by u = eps / 2 changes P by about u |g|^2 max K^; and
-    g_i^2 is 4 C_i times the row's loss, so relatively this is at most 4 u max C_i K^_ii.
+    Coefficients are slopes g, so rounding by u = eps / 2 changes P by about u |g|^2 max K^. As
+    g_i^2 is 4 C_i times the row's loss, relatively this is about 4 u max K^ times the mean of C_i,
+    in which rows count by their costs. (Merged rows have large ones, but are few.)
     """
     if problem.n_rows <= _SMALL:
         return np.float64
-    largest = float(np.max(costs.max(axis=1) * (kernel.diagonal(problem.X) + 1.0)))
-    rounding = 2.0 * np.finfo(np.float32).eps * largest
+    mean_cost = float(np.sum(costs**2) / np.sum(costs))
+    largest = float(np.max(kernel.diagonal(problem.X))) + 1.0
+    rounding = 2.0 * np.finfo(np.float32).eps * largest * mean_cost
     return np.float64 if rounding > _ROUNDING * _GAP * tol else np.float32
 
 
