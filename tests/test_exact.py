@@ -112,6 +112,15 @@ def test_a_certificate_knows_the_gap_that_the_solver_reached(sparse_rows):
     assert certify(model, X, y).relative_exact_gap <= 1e-6  # no landmark is found among these
 
 
+@pytest.mark.parametrize(("C", "dtype"), [(10.0, np.float32), (1000.0, np.float64)])
+def test_kernel_values_are_as_exact_as_the_gap_needs_for_this_C(C, dtype):
+    """In float32 the larger C would end at max_iter with a gap of 0.02, and a warning."""
+    X, y = rows_of(2200)
+    model = LASNClassifier(C=C, gamma=0.02, solver="exact", random_state=0).fit(X, y)
+    assert model._dtype == dtype
+    assert model.history_[-1]["relative_gap"] <= 1e-4
+
+
 def test_the_model_is_its_support_vectors(binary):
     X, y = binary
     model = LASNClassifier(**TIGHT).fit(X, y)

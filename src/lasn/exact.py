@@ -386,13 +386,13 @@ class ExactSolver:
         options = replace(self.options, long_step=_LONG_STEP)
         found, stuck = line_search(line, value[todo], line.slope(np.zeros(len(todo)))[0], options)
         found[stuck] = 0.0
-        full = found >= _SHORT_STEP
-        if not full.all():
+        short = found < _SHORT_STEP
+        if short.any():
             # P may be compared with its own rounding: then believe the gap.
             self.alpha[:, todo], self.z[:, todo] = alpha, z
             _, new_gap, of_new_signs = self._value_and_gap()
-            full |= (new_gap + of_new_signs < gap + of_wrong_signs)[todo]
-            found[full & (found < _SHORT_STEP)] = 1.0
+            lessens = (new_gap + of_new_signs < gap + of_wrong_signs)[todo]
+            found[short & lessens] = 1.0
         t[todo] = found
         # A full step has no trace of what was there before, not even rounding.
         full = found == 1.0
