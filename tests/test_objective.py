@@ -152,7 +152,8 @@ def test_few_active_rows_are_solved_by_rows(place):
     point, _ = objective.begin(2.0 * coarse.W)
     assert 0 < point.n_active[0] < mapping.shape[1] // 2
     solver = DirectionSolver("auto", 100, [None])
-    D, steps = solver.solve(objective.curvature(point), point.columns, point.gradient, 1e-8)
+    curvature = objective.curvature(point)
+    D, steps = solver.solve(curvature, point.columns, point.gradient, 1e-8, point.W)
     assert steps[0] == 0
     assert solver.assembled == [None]
     residual = objective.curvature(point).product(D, point.columns) + point.gradient

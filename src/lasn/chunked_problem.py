@@ -150,8 +150,10 @@ class ChunkedProblem:
         shared = (self.chunks.share(model), margin, self.loss)
         return self._only(self.chunks.run(_near, self._rows, self.targets, shared=shared)[0])
 
-    def is_cheap(self, model: Model) -> bool:
-        return model.landmarks is not None and model.columns.is_cheap(self.X)
+    def is_cheap(self, model: Model, memory: Memory) -> bool:
+        if model.landmarks is None:
+            return False
+        return model.columns.is_cheap(self.X, kept=memory.keeps(self.n_rows, model))
 
     def free_memory(self, limit: Any, reserved: int) -> int:
         return self.chunks.memory_for_features(limit, reserved)

@@ -17,11 +17,13 @@ from lasn.factors import Factor, factorize
 from lasn.threads import for_each_slice
 
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
-# and preconditioned by one factor for several columns, which are alike or are not.
+# preconditioned by one factor for several columns, which are alike or are not, and preconditioned
+# by a Hessian of some rows at this very point.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
 _ALIKE_STEPS = 12
 _UNLIKE_STEPS = 60
+_RENEWED_STEPS = 8
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -89,6 +91,20 @@ class Curvature(Protocol):
         """V_c^-1 b_c through a matrix with one row for each active row."""
 
 
+class SampledCurvature(Protocol):
+    """V_c over a sample of rows, whose features are at hand: for preconditioning at any W."""
+
+    @property
+    def cost(self) -> float:
+        """What :meth:`at` costs, in operations of a matrix product."""
+
+    def at(self, W: np.ndarray) -> list[Assembled | None]:
+        """V_c at W, factored, for each column."""
+
+    def is_at(self, W: np.ndarray) -> bool:
+        """Whether the last one was made for this W."""
+
+
 @dataclass
 class Assembled:
     """V_c as a matrix, shape (q, q), in the place where the rows are, and its factor.
@@ -115,12 +131,20 @@ class DirectionSolver:
     "rows"     a matrix of the active rows' inner products, factored: they may be few
     "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
                with one factor for columns that are alike, of their mean Hessian
+    "renewed"  conjugate gradients, preconditioned with the Hessian of a sample of rows
     "plain"    conjugate gradients alone
     ========== ================================================================================
     """
 
-    def __init__(self, solver: str, max_cg_iter: int, assembled, alike: np.ndarray | None = None):
-        self.solver = solver
+    def __init__(
+        self,
+        solver: str,
+        max_cg_iter: int,
+        assembled,
+        alike: np.ndarray | None = None,
+        sample: SampledCurvature | None = None,
+    ):
+        self.solver, self.sample = solver, sample
         # Columns with the same number share a preconditioner; None: all of them, like it or not.
         self.alike = np.zeros(len(assembled), dtype=int) if alike is None else alike
         self.max_cg_iter = max_cg_iter
@@ -128,18 +152,22 @@ class DirectionSolver:
         prepared = _PREPARED_STEPS
         if len(self.assembled) > 1:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
-        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared}
+        renewed = _RENEWED_STEPS if len(self.assembled) == 1 else prepared
+        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": renewed}
         self.rows_are_exact: bool | None = None  # not known before they were tried
 
-    def solve(self, curvature, columns, gradient, forcing) -> tuple[np.ndarray, np.ndarray]:
-        """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column."""
-        way = self._choose(curvature, columns, len(gradient))
+    def solve(self, curvature, columns, gradient, forcing, W) -> tuple[np.ndarray, np.ndarray]:
+        """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column.
+
+        ``W`` are all columns' iterates, shape (q, c).
+        """
+        way = self._choose(curvature, columns, W)
         if way == "factor":
             D = np.empty_like(gradient)
 
             def factor_and_solve(index: int) -> None:
                 column = columns[index]
-                assembled = _factored(curvature.assemble(index, self.assembled[column]))
+                assembled = factored(curvature.assemble(index, self.assembled[column]))
                 self.assembled[column] = assembled
                 assert assembled.factor is not None
                 D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
@@ -155,18 +183,22 @@ class DirectionSolver:
             if self.rows_are_exact:
                 return D, np.zeros(len(columns), dtype=int)
             # Large kernel values: too much was lost to rounding, and will be again.
-            return self.solve(curvature, columns, gradient, forcing)
+            return self.solve(curvature, columns, gradient, forcing, W)
         with_factors = {}
-        if way == "prepared":
-            if not self._known(columns):
+        most = self.max_cg_iter
+        if way != "plain":
+            if way == "renewed":
+                assert self.sample is not None
+                self.assembled = self.sample.at(W)
+            elif not self._known(columns):
                 self._prepare(curvature, columns)
             known = [self.assembled[column] for column in columns]
             with_factors["precondition"] = _preconditioner(known)
-        most = self.max_cg_iter
-        if way == "prepared":
             most = min(most, _MOST_PREPARED_STEPS)
         D, steps = conjugate_gradients(curvature.product, -gradient, forcing, most, **with_factors)
         self.expected_steps[way] = max(5, int(steps.max()))
+        if way == "renewed":
+            self.expected_steps["prepared"] = self.expected_steps[way]
         return D, steps
 
     def _prepare(self, curvature, columns) -> None:
@@ -174,7 +206,7 @@ class DirectionSolver:
 
         def factor(index: int) -> None:
             group = groups[index]
-            mean = _factored(curvature.assemble_mean(group))
+            mean = factored(curvature.assemble_mean(group))
             for column in columns[group]:
                 self.assembled[column] = mean
 
@@ -190,9 +222,10 @@ class DirectionSolver:
     def _known(self, columns) -> bool:
         return all(self.assembled[column] is not None for column in columns)
 
-    def _choose(self, curvature, columns, n_variables: int) -> str:
+    def _choose(self, curvature, columns, W) -> str:
         if self.solver != "auto":
             return {"newton": "factor", "newton-cg": "plain"}.get(self.solver, self.solver)
+        n_variables = len(W)
         factoring = curvature.costs.factor * n_variables**3 / 3.0
         direct = sum(
             curvature.assembly_cost(index, self.assembled[column]) + factoring
@@ -203,6 +236,9 @@ class DirectionSolver:
         penalty = curvature.costs.solve * len(set(solves)) / len(solves)
         solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
         prepared = self.expected_steps["prepared"] * (product + solve)
+        renewed = np.inf
+        if self.sample is not None and not self.sample.is_at(W):
+            renewed = self.expected_steps["renewed"] * (product + solve) + self.sample.cost
         rows = np.inf if self.rows_are_exact is False else curvature.rows_cost
         if prepared < min(direct, rows) and not self._known(columns):
             for group in self._groups(columns):
@@ -211,6 +247,7 @@ class DirectionSolver:
             "factor": direct,
             "rows": rows,
             "prepared": prepared,
+            "renewed": renewed,
             "plain": self.expected_steps["plain"] * product,
         }
         return min(costs, key=lambda way: costs[way])
@@ -231,7 +268,8 @@ def saves_steps(k: int, known: float, active: float, ahead: float) -> bool:
     return bool((steps(known) - steps(active)) * product * ahead > assembly * active)
 
 
-def _factored(assembled: Assembled) -> Assembled:
+def factored(assembled: Assembled) -> Assembled:
+    """The same with its factor."""
     return replace(assembled, factor=factorize(assembled.matrix))
 
 

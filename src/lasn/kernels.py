@@ -42,8 +42,9 @@ _UNPACKED_BYTES = 8 << 20
 # A sum over landmarks in float32 is one over groups of this many, if it has few columns.
 _GROUP = 64
 _GROUPED_COLUMNS = 32
-# Up to this many products a kernel value is cheap to compute again.
-_CHEAP_PRODUCTS = 400
+# Up to this many products a kernel value is cheap to compute again; and where values cannot all be
+# kept, so that many are computed again anyway.
+_CHEAP_PRODUCTS, _CHEAP_IF_NOT_KEPT = 100, 400
 
 
 @dataclass(frozen=True)
@@ -254,11 +255,15 @@ class KernelColumns:
         for_each_slice(X.shape[0], self.rows_per_slice(), multiply)
         return out
 
-    def is_cheap(self, X) -> bool:
-        """Whether computing a value again costs no more than a few readings of it from memory."""
+    def is_cheap(self, X, kept: bool = True) -> bool:
+        """Whether computing a value again costs no more than a few readings of it from memory.
+
+        Where values are not ``kept``, reading them means computing them.
+        """
         sparse = X[:1000] if is_sparse(X[:1]) else None
         n_products = X.shape[1] if sparse is None else sparse.nnz / max(1, sparse.shape[0])
-        return self.products_only and n_products <= _CHEAP_PRODUCTS
+        most = _CHEAP_PRODUCTS if kept else _CHEAP_IF_NOT_KEPT
+        return self.products_only and n_products <= most
 
     def rows_per_slice(self) -> int:
         return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, self.n_columns)))

@@ -36,7 +36,7 @@ from lasn.kmeans import kmeans_centres
 MAX_KMEANS_ROWS = 20_000
 _LLOYD_STEPS = 5
 # Within a class, this many rows for each centre place it well enough.
-_ROWS_PER_CENTRE = 40
+_ROWS_PER_CENTRE = 20
 _FEWEST_ROWS = 3000
 # Bins of targets are settled by about this many of them.
 _MANY_TARGETS = 50_000
@@ -118,7 +118,7 @@ def choose_landmarks(
     if method == "kmeans":
         sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
     else:
-        sample = _sample_by_group(groups, MAX_KMEANS_ROWS, rng)
+        sample = sample_by_group(groups, MAX_KMEANS_ROWS, rng)
     find_active = None
     if active_rows is not None:
         find_active = partial(active_rows, rows=sample)
@@ -171,7 +171,7 @@ def more_landmarks(method: str, X, landmarks, k: int, rows: np.ndarray, groups, 
         return nearest_rows(X, stack_rows(landmarks, new))
     if method == "kmeans":
         groups = np.zeros_like(groups)
-    sample = rows[_sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
+    sample = rows[sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
     new = _kmeans_by_group(X, sample, n_new, groups, sample_weight, rng)
     return stack_rows(landmarks, new)
 
@@ -232,7 +232,7 @@ def bin_of(target: Any, edges: np.ndarray) -> Any:
     return namespace(target).searchsorted(like(edges, target), target, side="right")
 
 
-def _sample_by_group(groups, size: int, rng) -> np.ndarray:
+def sample_by_group(groups, size: int, rng) -> np.ndarray:
     """At most ``size`` rows, in equal shares for each group, so that rare ones are seen."""
     ones = groups * 0 + 1
     counts = to_numpy(bincount(groups, ones, int(groups.max()) + 1)).astype(int)

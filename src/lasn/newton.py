@@ -6,7 +6,7 @@
     repeat
         g = grad f(w);  stop if |g| <= tol |grad f(0)| and f has settled
         find d with |V d + g| <= mu |g|,  V a generalised Hessian at w,
-             mu = min(eta0, eta1 |g| / |grad f(0)|)
+             mu = min(eta0, eta1 |g|^2 / |last g|^2)
         t = t0 rho^m for the smallest m = 0, 1, ... with
              f(w + t d) <= f(w) + sigma t <g, d>
         w = w + t d
@@ -18,8 +18,11 @@ a column that has converged takes no further part. With c = 1 it is the algorith
 
 Where it differs from the paper, and why:
 
-- stopping and the forcing term use the gradient norm relative to the one at zero, so that both
-  mean the same whatever the number of rows and C;
+- stopping uses the gradient norm relative to the one at zero, so that it means the same whatever
+  the number of rows and C;
+- the forcing term mu, there min(eta0, eta1 |g|), follows the gradient's decrease: where the last
+  step lessened it by little, it was rows that entered or left the active set, and a more exact
+  direction would not have done better (the second choice of Eisenstat and Walker, 1996);
 - that norm is so large for many rows that 0.001 of it can leave f several percent above its
   minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively, or
   |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that, or the
@@ -46,7 +49,13 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lasn.caller import warn_caller
-from lasn.directions import Assembled, Curvature, DirectionSolver, column_norms
+from lasn.directions import (
+    Assembled,
+    Curvature,
+    DirectionSolver,
+    SampledCurvature,
+    column_norms,
+)
 
 
 class Objective(Protocol):
@@ -124,15 +133,14 @@ class NewtonOptions:
     """Parameters of Algorithm 1, in its notation.
 
     ``solver`` says how V d = -g is solved: ``"newton"`` (V assembled and factored),
-    ``"newton-cg"`` (conjugate gradients), ``"prepared"`` (those, preconditioned) or ``"auto"`` (the
-    cheapest).
+    ``"newton-cg"`` (conjugate gradients) or ``"auto"`` (the cheapest).
     """
 
     tol: float = 1e-3
     max_iter: int = 50
     solver: str = "auto"
-    eta0: float = 0.1
-    eta1: float = 1.0
+    eta0: float = 0.2
+    eta1: float = 0.9
     sigma: float = 1e-4
     rho: float = 0.5
     long_step: float = 0.2
@@ -146,12 +154,13 @@ class NewtonStart:
 
     ``value`` is the minimum, shape (c,), where W is believed to have reached it: if f has that
     value at W, it counts as settled there. ``preconditioners`` are Hessians of a similar problem,
-    one a column.
+    one a column, and ``sample`` can make new ones.
     """
 
     W: np.ndarray
     value: np.ndarray | None = None
     preconditioners: list[Assembled | None] | None = None
+    sample: SampledCurvature | None = None
 
 
 @dataclass
@@ -232,6 +241,7 @@ def minimize(
         options.max_cg_iter,
         start.preconditioners or [None] * n_problems,
         objective.alike,
+        start.sample,
     )
 
     _write(result, point, reference)
@@ -240,14 +250,15 @@ def minimize(
         settled = result.value - start.value <= options.tol * np.abs(result.value)
     point = _leave_converged(result, point, settled, options)
 
+    before = result.relative_gradient.copy()
     while len(point.columns) and result.n_iter < options.max_iter:
         columns = point.columns
         norm = column_norms(point.gradient)
         relative = norm / reference[columns]
-        # No use in solving further than the last iteration needs.
-        forcing = np.minimum(options.eta0, options.eta1 * relative)
-        forcing = np.maximum(forcing, 0.1 * np.minimum(options.tol / relative, 1.0))
-        D, cg_steps = solver.solve(objective.curvature(point), columns, point.gradient, forcing)
+        forcing = _forcing(relative, before[columns], options)
+        before[columns] = relative
+        curvature = objective.curvature(point)
+        D, cg_steps = solver.solve(curvature, columns, point.gradient, forcing, result.W)
         line = objective.line(point, D)
         slope = np.einsum("qc,qc->c", point.gradient, D)
         noisy = relative <= 4.0 * objective.precision
@@ -273,6 +284,15 @@ def minimize(
     _leave(result, point, result.relative_gradient[point.columns] <= options.tol, Status.CONVERGED)
     result.assembled = solver.assembled
     return result
+
+
+def _forcing(relative: np.ndarray, before: np.ndarray, options: NewtonOptions) -> np.ndarray:
+    """mu for each column, given its relative gradient here and at the last iteration.
+
+    There is no use in solving further than ``tol`` needs.
+    """
+    forcing = np.minimum(options.eta0, options.eta1 * (relative / before) ** 2)
+    return np.maximum(forcing, options.eta0 * np.minimum(options.tol / relative, 1.0))
 
 
 def line_search(

@@ -157,9 +157,11 @@ class Problem:
         rests = self.loss.rests(self.targets, model.scores(self.X), margin)
         return self.only(nonzero(~rests.all(axis=1)))
 
-    def is_cheap(self, model: Model) -> bool:
-        """Whether computing kernel values again costs little."""
-        return model.landmarks is not None and model.columns.is_cheap(self.X)
+    def is_cheap(self, model: Model, memory: Memory) -> bool:
+        """Whether computing kernel values again costs little, against keeping them."""
+        if model.landmarks is None:
+            return False
+        return model.columns.is_cheap(self.X, kept=memory.keeps(self.n_rows, model))
 
     def free_memory(self, limit: Any, reserved: int) -> int:
         """Bytes that may still be taken, where the rows are."""
@@ -193,6 +195,10 @@ class Memory:
     workspace: Workspace
     limits: dict[str, Any]
     device: Any = None
+
+    def keeps(self, n_rows: int, model: Model) -> bool:
+        """Whether there is room for the kernel values of so many rows."""
+        return n_rows * model.landmarks.shape[0] * model.dtype.itemsize <= self.budget
 
     def can_shrink(self) -> bool:
         return self.device is not None and self.budget > _LEAST_BUDGET

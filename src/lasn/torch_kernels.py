@@ -105,7 +105,7 @@ class TorchColumns:
         """The kernel matrix of prepared rows: a tensor, or something with its products."""
         return self.values(prepared)
 
-    def is_cheap(self, X) -> bool:
+    def is_cheap(self, X, kept: bool = True) -> bool:
         """Whether computing a value again costs no more than a few readings of it from memory."""
         here = not isinstance(X[:1], SparseRows)
         return here and self.products_only and X.shape[1] <= _CHEAP_PRODUCTS

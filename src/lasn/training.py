@@ -30,13 +30,14 @@ from lasn.chunked_problem import ChunkedProblem
 from lasn.directions import saves_steps
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, stack_rows
+from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, sample_by_group, stack_rows
 from lasn.losses import LogLoss, SquaredHinge
 from lasn.memory import with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimize
 from lasn.objective import RegularizedLoss
 from lasn.problem import Memory, Problem
+from lasn.sampled_hessian import SampledHessian
 from lasn.threads import one_thread, serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
@@ -45,11 +46,11 @@ _SMALL = 1 << 22
 _ROUGH = NewtonOptions(tol=1e-2, max_iter=4)
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
-# One Newton step: all that is wanted is its Hessian, one for all columns.
-_GLANCE = NewtonOptions(max_iter=1, solver="prepared")
 # Samples of rows that give a start: none of fewer rows than this, each four times the last.
 _MANY = 5000
 _GROWTH = 4
+# So many rows tell what share of them is active.
+_FEW_ROWS = 2000
 # Rows whose score is further than this from being active rest while the others are solved, if
 # those are few enough.
 _MARGINS = (0.5, 0.25)
@@ -254,13 +255,11 @@ def _start(
         sample = pool.sample(ascending(order[:size]))
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
-    share = _active_share(pool.only(order[:_MANY]), coarse)
-    size = int(_ROWS_A_COLUMN * model.W.shape[0] / max(share, 0.01))
-    sample = pool.sample(ascending(order[: min(max(_MANY, size), pool.n_rows // 2)]))
-    glance = _minimize(sample, model, NewtonStart(model.W), _GLANCE, memory)
-    start = NewtonStart(model.W, preconditioners=_elsewhere(glance))
+    share = _active_share(pool.only(order[:_FEW_ROWS]), coarse)
+    size = min(max(_MANY, int(_ROWS_A_COLUMN * len(model.W) / max(share, 0.01))), pool.n_rows // 2)
+    start = _prepared(pool.sample(sample_by_group(pool.groups, size, rng)), coarse, model, memory)
     first = coarse
-    n_columns, n_active = model.landmarks.shape[0], share * sample.n_rows
+    n_columns, n_active = model.landmarks.shape[0], share * size
     # Columns that share a factor are not helped by more rows in it; a GPU has had many already.
     one_factor = problem.n_problems == 1 and problem.device is None
     sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
@@ -272,9 +271,24 @@ def _start(
             options = replace(_SAMPLED, solver="newton")
             n_active = share * size
         result = _minimize(larger, model, start, options, memory)
-        start = NewtonStart(result.W, preconditioners=_elsewhere(result))
+        kept = start.sample if options is _SAMPLED else None
+        start = NewtonStart(result.W, preconditioners=_elsewhere(result), sample=kept)
         first = replace(model, W=result.W)
     return start, first
+
+
+def _prepared(sample: Problem, coarse: Model, model: Model, memory: Memory) -> NewtonStart:
+    """The model's W, and Hessians of the sample's rows that are active in the coarse model."""
+    active = sample.near(coarse, 0.0)
+    if active.n_rows == 0:
+        return NewtonStart(model.W)
+
+    def attempt() -> NewtonStart:
+        with manners_of(sample.device):
+            hessian = SampledHessian(active, model, memory)
+            return NewtonStart(model.W, preconditioners=hessian.at(model.W), sample=hessian)
+
+    return with_less_memory(attempt, memory)
 
 
 def _active_share(problem: Problem, model: Model) -> float:
@@ -319,7 +333,7 @@ def _solve(
         history.extend(result.history)
         return result
 
-    if np.any(start.W) and problem.n_rows >= 2 * _MANY and problem.is_cheap(model):
+    if np.any(start.W) and problem.n_rows >= 2 * _MANY and problem.is_cheap(model, memory):
         for options in (_ROUGH, newton):
             near = _near(problem, pool, first)
             if near is None:
@@ -327,7 +341,7 @@ def _solve(
             result = over(near, options)
             if newton is _ROUGH or Status.INTERRUPTED in result.status:
                 return replace(result, history=history)
-            start = NewtonStart(result.W, result.value, _elsewhere(result))
+            start = NewtonStart(result.W, result.value, _elsewhere(result), start.sample)
             first = replace(model, W=result.W)
     moved = problem.bytes_moved
     result = over(problem, newton)

@@ -1,0 +1,83 @@
+"""The Hessian of a sample of rows: what it is, what it keeps, when it is made anew."""
+
+import numpy as np
+import pytest
+
+from lasn.arrays import to_numpy
+from lasn.blocks import Workspace
+from lasn.directions import DirectionSolver
+from lasn.features import mapping_matrix
+from lasn.kernels import Kernel
+from lasn.losses import SquaredHinge
+from lasn.model import Model
+from lasn.newton import NewtonStart, minimize
+from lasn.problem import Memory, Problem
+from lasn.sampled_hessian import SampledHessian
+
+ROOMY, TIGHT = 1 << 30, 1 << 10
+
+
+@pytest.fixture
+def parts(place):
+    """A problem of 300 rows, a model of 12 landmarks without coefficients, a way to get memory."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 4))
+    targets = np.where(X[:, :1] + 0.5 * rng.normal(size=(300, 2)) > 0.0, 1.0, -1.0)
+    arrays = (place.array(a) for a in (targets, rng.uniform(0.5, 2.0, 300), np.zeros(300, int)))
+    problem = Problem(place.rows(X), *arrays, C=5.0, loss=SquaredHinge())
+    kernel, landmarks = Kernel("rbf", gamma=0.2), place.rows(X[:12])
+    mapping = mapping_matrix(kernel(landmarks, landmarks))
+    model = Model(
+        kernel, landmarks, mapping, np.zeros((mapping.shape[1] + 1, 2)), np.dtype(np.float64)
+    )
+    return problem, model, lambda budget: Memory(budget, Workspace(), {}, place.device)
+
+
+@pytest.mark.parametrize("budget", [ROOMY, TIGHT])
+def test_over_all_rows_it_is_the_mean_hessian(parts, budget):
+    problem, model, memory = parts
+    objective = problem.objective(model, memory(ROOMY), once=False)
+    solution = minimize(objective, NewtonStart(model.W)).W
+    sampled = SampledHessian(problem, model, memory(budget))
+    for W in (0.3 * solution, solution):
+        curvature = objective.curvature(objective.begin(W)[0])
+        V = to_numpy(curvature.assemble_mean(np.arange(2)).matrix)
+        for made in sampled.at(W):
+            b = np.arange(1.0, len(V) + 1.0)[:, None]
+            np.testing.assert_allclose(V @ made.factor.solve(b), b, rtol=1e-3, atol=1e-3)
+
+
+def test_what_it_keeps_is_taken_from_the_budget(parts):
+    problem, model, memory = parts
+    roomy, tight = memory(ROOMY), memory(TIGHT)
+    kept = SampledHessian(problem, model, roomy)
+    assert roomy.budget == ROOMY - 300 * model.mapping.shape[1] * 8
+    computed = SampledHessian(problem, model, tight)
+    assert tight.budget == TIGHT
+    assert kept.cost < computed.cost
+
+
+def test_it_is_made_anew_where_that_saves_steps_and_only_there(parts):
+    problem, model, memory = parts
+    objective = problem.objective(model, memory(ROOMY), once=False)
+    W = minimize(objective, NewtonStart(model.W)).W
+    sampled = SampledHessian(problem, model, memory(ROOMY))
+    solver = DirectionSolver("auto", 100, sampled.at(0.0 * W), sample=sampled)
+    point, _ = objective.begin(0.9 * W)
+    curvature = objective.curvature(point)
+
+    def solve(expected_steps):
+        solver.expected_steps["prepared"] = expected_steps
+        solver.expected_steps["plain"] = 10**9
+        solver.rows_are_exact = False
+        curvature.assembly_cost = lambda *_: np.inf
+        return solver.solve(curvature, point.columns, point.gradient, 1e-3, point.W)
+
+    solve(expected_steps=1)
+    assert sampled.is_at(0.0 * W)
+    _, steps = solve(expected_steps=10**6)
+    assert sampled.is_at(point.W)
+    assert steps.max() < 20
+    made = solver.assembled
+    solve(expected_steps=10**6)
+    assert solver.assembled is made, "it is at this W already"
