@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn.directions import Assembled, Costs, conjugate_gradients, saves_steps
+from lasn.directions import Assembled, Costs, active_rows_that_pay, conjugate_gradients
 from lasn.factors import factorize
 from lasn.newton import (
     NewtonOptions,
@@ -257,11 +257,12 @@ def test_line_search_gives_up_on_a_direction_that_ascends(place):
     np.testing.assert_array_equal(t, 1.0)
 
 
-def test_a_samples_hessian_is_assembled_where_it_saves_more_than_it_costs():
-    assert saves_steps(500, known=3_500, active=40_000, ahead=10**6)
-    assert not saves_steps(500, known=3_500, active=40_000, ahead=10**5)  # little to save
-    assert not saves_steps(500, known=40_000, active=160_000, ahead=10**6)  # a step at most
-    assert saves_steps(500, known=40_000, active=160_000, ahead=10**8)
+def test_a_preconditioner_has_more_rows_where_more_work_is_ahead():
+    sizes = [active_rows_that_pay(500, ahead) for ahead in (0.0, 10**4, 10**5, 10**6, 10**8)]
+    assert sizes[0] == sizes[1] == 4 * 500  # little to save
+    assert sizes == sorted(sizes)
+    assert 10_000 <= sizes[3] <= 40_000  # of 10^6: more would save a step at most
+    assert active_rows_that_pay(4000, 10**6) < 10 * 4000  # dear
 
 
 def _systems(condition):

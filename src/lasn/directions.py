@@ -18,14 +18,16 @@ from lasn.threads import for_each_slice
 
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
 # preconditioned by one factor for several columns, which are alike or are not, and preconditioned
-# by a Hessian of some rows at this very point.
+# by a Hessian of some rows that is about as old as the point.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
 _ALIKE_STEPS = 12
 _UNLIKE_STEPS = 60
-_RENEWED_STEPS = 8
+_SAMPLED_STEPS = 8
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
+# A Hessian for preconditioning wants so many active rows for each column at least.
+_ROWS_A_COLUMN = 4
 # With a preconditioner, more steps than this only follow rounding errors.
 _MOST_PREPARED_STEPS = 100
 
@@ -149,11 +151,10 @@ class DirectionSolver:
         self.alike = np.zeros(len(assembled), dtype=int) if alike is None else alike
         self.max_cg_iter = max_cg_iter
         self.assembled: list[Assembled | None] = list(assembled)
-        prepared = _PREPARED_STEPS
+        prepared = _PREPARED_STEPS if sample is None else _SAMPLED_STEPS
         if len(self.assembled) > 1:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
-        renewed = _RENEWED_STEPS if len(self.assembled) == 1 else prepared
-        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": renewed}
+        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
         self.rows_are_exact: bool | None = None  # not known before they were tried
 
     def solve(self, curvature, columns, gradient, forcing, W) -> tuple[np.ndarray, np.ndarray]:
@@ -253,19 +254,22 @@ class DirectionSolver:
         return min(costs, key=lambda way: costs[way])
 
 
-def saves_steps(k: int, known: float, active: float, ahead: float) -> bool:
-    """Whether to assemble V over so many active rows as the preconditioner of the rows ahead.
+def active_rows_that_pay(k: int, ahead: float) -> int:
+    """How many active rows a Hessian should have that preconditions products with those ``ahead``.
 
     Preconditioned with the Hessian of m random rows, conjugate gradients reduce the error by about
-    sqrt(k / m) in each step, which is a product with all active rows ``ahead``. ``known`` is the m
-    of the preconditioner at hand; k is the number of landmarks.
+    sqrt(k / m) in each step, which is a product with all active rows ahead; k is the number of
+    landmarks. The Hessian itself costs 3 k^2 m operations.
     """
 
-    def steps(m: float) -> float:
-        return np.log(1.0 / _LEFT) / (0.5 * np.log(max(m / k, 2.0)))
+    def cost(m: int) -> float:
+        steps = np.log(1.0 / _LEFT) / (0.5 * np.log(m / k))
+        return 3.0 * k**2 * m + steps * 4.0 * Costs().product * k * ahead
 
-    product, assembly = 4.0 * Costs().product * k, 3.0 * k**2
-    return bool((steps(known) - steps(active)) * product * ahead > assembly * active)
+    m = _ROWS_A_COLUMN * k
+    while cost(2 * m) < cost(m):
+        m *= 2
+    return m
 
 
 def factored(assembled: Assembled) -> Assembled:

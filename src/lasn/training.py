@@ -27,7 +27,7 @@ import numpy as np
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
 from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
-from lasn.directions import saves_steps
+from lasn.directions import active_rows_that_pay
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, sample_by_group, stack_rows
@@ -56,8 +56,6 @@ _FEW_ROWS = 2000
 _MARGINS = (0.5, 0.25)
 # Matrices of the Hessian's size that a solve holds at once: assembled, factored, summed by threads.
 _HESSIANS = 10
-# A Hessian for preconditioning wants more active rows than it has columns.
-_ROWS_A_COLUMN = 4.0
 _FEW = 0.6
 
 
@@ -243,7 +241,7 @@ def _start(
     From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
     *coarse* model, with few of the landmarks, is fitted to a sample of them and gives the first W.
     Larger samples better it, of the pool as far as that reaches and then where the rows are. The
-    Hessian of one of them is assembled, where that pays, and preconditions all that follow.
+    Hessian of some of the rows preconditions all that follow.
     """
     start = NewtonStart(model.W)
     if model.landmarks is None or pool.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
@@ -255,24 +253,19 @@ def _start(
         sample = pool.sample(ascending(order[:size]))
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
-    share = _active_share(pool.only(order[:_FEW_ROWS]), coarse)
-    size = min(max(_MANY, int(_ROWS_A_COLUMN * len(model.W) / max(share, 0.01))), pool.n_rows // 2)
+    share = max(_active_share(pool.only(order[:_FEW_ROWS]), coarse), 0.01)
+    sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
+    # Columns that share a factor are not helped by more rows in it, and a GPU's products are fast.
+    one_factor = problem.n_problems == 1 and problem.device is None
+    ahead = share * (problem.n_rows + sum(sizes)) if one_factor else 0.0
+    n_active = active_rows_that_pay(model.landmarks.shape[0], ahead)
+    size = min(max(_MANY, int(n_active / share)), pool.n_rows // 2)
     start = _prepared(pool.sample(sample_by_group(pool.groups, size, rng)), coarse, model, memory)
     first = coarse
-    n_columns, n_active = model.landmarks.shape[0], share * size
-    # Columns that share a factor are not helped by more rows in it; a GPU has had many already.
-    one_factor = problem.n_problems == 1 and problem.device is None
-    sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
-    for index, size in enumerate(sizes):
+    for size in sizes:
         larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
-        options = _SAMPLED
-        ahead = share * (problem.n_rows + sum(sizes[index + 1 :]))
-        if one_factor and saves_steps(n_columns, n_active, share * size, ahead):
-            options = replace(_SAMPLED, solver="newton")
-            n_active = share * size
-        result = _minimize(larger, model, start, options, memory)
-        kept = start.sample if options is _SAMPLED else None
-        start = NewtonStart(result.W, preconditioners=_elsewhere(result), sample=kept)
+        result = _minimize(larger, model, start, _SAMPLED, memory)
+        start = NewtonStart(result.W, preconditioners=_elsewhere(result), sample=start.sample)
         first = replace(model, W=result.W)
     return start, first
 
