@@ -35,6 +35,8 @@ _SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
 
 # A block that one thread works on should stay in its cache: 2 MiB of kernel values.
 _CACHE_BYTES = 2 << 20
+# Few enough numbers that their memory is used again and not asked of the system anew.
+_VALUES_AT_HAND = 1 << 15
 # A sparse block is worth unpacking (into cache, never the whole matrix) when the dense
 # product needs fewer than this many times the arithmetic of the sparse one.
 _DENSE_PRODUCT_SPEEDUP = 30
@@ -181,19 +183,20 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     if is_sparse(X):
         mean = X.T @ weight
         return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
-    mean, mean_square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     origin = wide(X[:1])
-    # A cache full; on a device, far less than its memory.
-    size = 8192 if isinstance(X, np.ndarray) else max(1, (1 << 24) // X.shape[1])
+    sums: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def add(part: slice) -> None:
         rows = X[part] - origin
         some = like(weight[part], rows)
-        sums = to_numpy(some @ rows), to_numpy(some @ (rows * rows))
-        mean[:] += sums[0]
-        mean_square[:] += sums[1]
+        sums[part.start] = to_numpy(some @ rows), to_numpy(some @ (rows * rows))
 
-    for_each_part(X.shape[0], size, add)
+    if isinstance(X, np.ndarray):
+        for_each_slice(X.shape[0], max(64, _VALUES_AT_HAND // X.shape[1]), add)
+    else:  # far less than a device's memory
+        for_each_part(X.shape[0], max(1, (1 << 24) // X.shape[1]), add)
+    # In the order of the rows, whichever thread was first.
+    mean, mean_square = np.sum([sums[start] for start in sorted(sums)], axis=0)
     return mean + to_numpy(origin[0]), np.maximum(mean_square - mean**2, 0.0)
 
 
