@@ -27,6 +27,7 @@ from lasn.landmarks import (
     distinct_rows,
     landmarks_among,
     ordinals_by_group,
+    rows_looked_at,
     some_of,
     target_step,
 )
@@ -115,7 +116,7 @@ class ChunkedProblem:
             sample = self._take(np.arange(min(n_rows, MAX_KMEANS_ROWS)))
         else:
             sample = self._take_members(
-                ordinals_by_group(self.group_counts.sum(axis=0), MAX_KMEANS_ROWS, rng)
+                ordinals_by_group(self.group_counts.sum(axis=0), rows_looked_at(k), rng)
             )
 
         def find_active(first):

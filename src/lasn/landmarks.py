@@ -13,7 +13,8 @@ method         landmarks
 
 k-means looks at no more than 20 000 rows and takes a few Lloyd steps, as in the paper. For "kmeans"
 these are the first rows, as there (shuffle data that is sorted); for the others they are drawn at
-random, in equal shares for each class, so that rare classes are seen.
+random, in equal shares for each class, so that rare classes are seen, and fewer of them suffice for
+few landmarks.
 
 Sparse rows of high dimension get sparse landmarks: k-means runs on a random projection of
 them, and the rows nearest to its centres are taken instead of the centres.
@@ -33,7 +34,9 @@ from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dty
 from lasn.caller import warn_caller
 from lasn.kmeans import kmeans_centres
 
-MAX_KMEANS_ROWS = 20_000
+# k-means, and the fit on the way to the boundary, look at so many rows for each landmark.
+MIN_KMEANS_ROWS, MAX_KMEANS_ROWS = 8000, 20_000
+_ROWS_PER_LANDMARK = 40
 _LLOYD_STEPS = 5
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 20
@@ -58,6 +61,11 @@ def count_landmarks(n_landmarks, n_rows: int) -> int:
         )
         return n_rows
     return int(n_landmarks)
+
+
+def rows_looked_at(k: int) -> int:
+    """From how many rows k landmarks are chosen, at most."""
+    return min(max(_ROWS_PER_LANDMARK * k, MIN_KMEANS_ROWS), MAX_KMEANS_ROWS)
 
 
 def check_landmarks(landmarks, X):
@@ -118,7 +126,7 @@ def choose_landmarks(
     if method == "kmeans":
         sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
     else:
-        sample = sample_by_group(groups, MAX_KMEANS_ROWS, rng)
+        sample = sample_by_group(groups, rows_looked_at(k), rng)
     find_active = None
     if active_rows is not None:
         find_active = partial(active_rows, rows=sample)
