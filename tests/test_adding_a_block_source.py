@@ -53,7 +53,7 @@ class FileBlocks:
         self.path, self.columns = path, columns
         self.n_rows = np.load(path, mmap_mode="r").shape[0]
         self.n_columns, self.dtype = columns.n_columns, columns.dtype
-        self.work, self.costs = Work(), Costs()
+        self.work, self.costs, self.has_room_to_map = Work(), Costs(), False
         starts = range(0, self.n_rows, block_rows)
         self.slices = [slice(start, min(start + block_rows, self.n_rows)) for start in starts]
         self.blocks = [FileBlock(self, rows) for rows in self.slices]

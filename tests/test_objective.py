@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from places import Place
 from sklearn.datasets import make_blobs
 
-from lasn.arrays import to_numpy
+from lasn.arrays import concatenate, to_numpy
 from lasn.directions import DirectionSolver
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
@@ -158,6 +158,22 @@ def test_few_active_rows_are_solved_by_rows(place):
     assert solver.assembled == [None]
     residual = objective.curvature(point).product(D, point.columns) + point.gradient
     np.testing.assert_allclose(residual, 0.0, atol=1e-8)
+
+
+def test_rows_that_several_problems_need_are_mapped_once(make_objective):
+    objective, roomless = make_objective(), make_objective(budget=1 << 10)
+    solution = solve(roomless)
+    needed = np.zeros(N, dtype=bool)
+    for factor in (0.9, 1.1, 1.1):
+        point, _ = objective.begin(factor * solution)
+        by_rows = objective.curvature(point).solve_by_rows(-point.gradient)
+        plain = roomless.curvature(roomless.begin(factor * solution)[0])
+        np.testing.assert_allclose(by_rows, plain.solve_by_rows(-point.gradient), atol=1e-9)
+        weights = concatenate(objective.blocks.collect(objective.curvature(point).weights))
+        needed |= to_numpy(weights).any(axis=1)
+        if objective.shares_mapped_rows:
+            assert sum(len(mapped.F) for mapped in objective._mapped) == needed.sum()
+    assert not roomless.shares_mapped_rows
 
 
 def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, monkeypatch):

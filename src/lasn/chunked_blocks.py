@@ -64,6 +64,7 @@ class ChunkedBlocks:
         self.dtype = np.dtype(dtype)
         self.work = Work()
         self.costs = Costs(together=False)
+        self.has_room_to_map = False
         self.moved_before = chunks.bytes_moved
         bytes_a_row = budget / max(1, self.n_rows)
         shared = (chunks.share(columns), self.dtype, bytes_a_row, once, judge)

@@ -107,8 +107,15 @@ class RegularizedLoss:
         self._targets = blocks.split(targets)
         self._costs = blocks.split(costs[:, None] if costs.ndim == 1 else costs)
         self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
+        # Rows of F that were needed so far, where several problems share them.
+        self._mapped: list[Any] | None = None
         # Targets and costs of the columns that were worked on last.
         self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
+
+    @property
+    def shares_mapped_rows(self) -> bool:
+        """Whether rows of F are kept that several problems need."""
+        return self.mapping is not None and self.n_problems > 1 and self.blocks.has_room_to_map
 
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
@@ -274,8 +281,10 @@ class LossCurvature:
         factoring = self.costs.factor * m**3 / 3.0
         if objective.inner is not None:
             return float(np.sum(_GATHERING * m**2 + 6.0 * objective.blocks.n_rows * q + factoring))
-        mapping = objective.row_cost - q**2
-        return float(np.sum(m * mapping + m**2 * q + factoring))
+        n_mapped = float(m.sum())
+        if objective.shares_mapped_rows:
+            n_mapped = 0.0 if objective._mapped else min(n_mapped, objective.blocks.n_rows)
+        return float(n_mapped * (objective.row_cost - q**2) + np.sum(m**2 * q + factoring))
 
     def solve_by_rows(self, B: np.ndarray) -> np.ndarray:
         """V^-1 b by Woodbury's identity.
@@ -286,9 +295,10 @@ class LossCurvature:
         if self.objective.inner is not None:
             return self._solve_by_inner(B, self.objective.inner)
         X = np.empty_like(B)
+        mapped = self._mapped_rows()
 
         def solve(index: int) -> None:
-            F, v = self._active_features(index)
+            F, v = self._active_features(index, mapped)
             S = wide(_dense(F @ F.T)) + 1.0
             S.reshape(-1)[:: len(S) + 1] += 1.0 / v
             b = like(B[:, [index]], F)
@@ -317,11 +327,27 @@ class LossCurvature:
         _, sums = objective.blocks.run(_pull, objective.blocks.split(U))
         return B - objective._pull_back(*sums)
 
-    def _active_features(self, column: int) -> tuple[Any, Any]:
+    def _mapped_rows(self) -> list[Any]:
+        """For each block the rows of F that any column needs, or None.
+
+        Columns have many of them in common, and so have points that follow each other.
+        """
+        objective = self.objective
+        nothing = [None] * len(self.weights)
+        if not objective.shares_mapped_rows:
+            return nothing
+        before = objective._mapped or nothing
+        shared = (objective.mapping,)
+        objective._mapped, _ = objective.blocks.run(
+            _map_active, self.weights, before, shared=shared
+        )
+        return objective._mapped
+
+    def _active_features(self, column: int, mapped: list[Any]) -> tuple[Any, Any]:
         """F, dense or CSR of shape (m, q), and v, shape (m,), of the active rows of all blocks."""
         blocks = self.objective.blocks
         parts, _ = blocks.run(
-            _active_features, self._contents(column), shared=(self.objective.mapping,)
+            _active_features, self._contents(column), mapped, shared=(self.objective.mapping,)
         )
         F, v = zip(*blocks.collect(parts), strict=True)
         stack = sp.vstack if sp.issparse(F[0]) else concatenate
@@ -380,6 +406,14 @@ class _ActiveRows:
             return block.matrix(self.positions)
         block.count(self.kept.shape[0])
         return self.kept
+
+
+@dataclass(frozen=True)
+class _MappedRows:
+    """Some rows of F = K M of a block: ``places`` says where in F each row is, -1 if nowhere."""
+
+    F: np.ndarray
+    places: np.ndarray
 
 
 # The tasks: plain functions of one block's data, which is NumPy's or torch's.
@@ -486,9 +520,24 @@ def _dense(matrix):
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def _active_features(block: Block, weights, mapping):
+def _map_active(block: Block, weights, mapped: _MappedRows | None, mapping):
+    """The rows of F that are there, and those that any column needs now."""
+    if mapped is None:
+        empty = np.empty((0, mapping.shape[1]), dtype=mapping.dtype)
+        mapped = _MappedRows(empty, np.full(block.n_rows, -1))
+    new = np.flatnonzero(weights.any(axis=1) & (mapped.places < 0))
+    if len(new) == 0:
+        return mapped, ()
+    places = mapped.places.copy()
+    places[new] = len(mapped.F) + np.arange(len(new))
+    return _MappedRows(np.concatenate([mapped.F, block.matrix(new) @ mapping]), places), ()
+
+
+def _active_features(block: Block, weights, mapped: _MappedRows | None, mapping):
     """Rows of F with a weight, and their weights."""
     rows = nonzero(weights > 0.0)
+    if mapped is not None:
+        return (mapped.F[mapped.places[rows]], weights[rows]), ()
     K = block.matrix(rows)
     return (K if mapping is None else K @ mapping, weights[rows]), ()
 

@@ -90,6 +90,7 @@ class TorchBlocks:
         self.n_columns = X.shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
         self.work = Work()
+        self.has_room_to_map = False  # a GPU maps rows faster than it would find them
         self.costs = _COSTS.get(device.type, _COSTS["cuda"])
         self.is_implicit = columns is not None and columns.is_implicit
         itemsize = self.dtype.itemsize

@@ -43,7 +43,7 @@ from lasn.threads import one_thread, serial_products
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
 # A fit that only has to tell which rows are active may stop early.
-_ROUGH = NewtonOptions(tol=1e-2, max_iter=4)
+_ROUGH = NewtonOptions(tol=3e-2, max_iter=4)
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
 # Samples of rows that give a start: none of fewer rows than this, each four times the last.
