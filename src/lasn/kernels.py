@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from lasn.arrays import is_sparse, like, to_numpy, wide
+from lasn.arrays import device_of, is_sparse, like, to_numpy, wide
 from lasn.memory import for_each_part
 from lasn.threads import for_each_slice
 
@@ -44,6 +44,8 @@ _GROUP = 64
 _GROUPED_COLUMNS = 32
 # Up to this many products a kernel value is cheap to compute again.
 _CHEAP_PRODUCTS = 400
+# Of the rows, where those are on a device.
+_VALUES_AT_A_TIME = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ class Kernel:
         Landmarks on a torch device give columns that work there.
         """
         name = resolve_kernel_name(self.name)
-        if hasattr(landmarks, "device") and not isinstance(landmarks, np.ndarray):
+        if device_of(landmarks) is not None:
             from lasn.torch_kernels import torch_columns
 
             return torch_columns(self, name, landmarks, dtype)
@@ -95,9 +97,12 @@ class Kernel:
         if name in ("rbf", "laplacian"):
             return np.ones(X.shape[0])
         if callable(name):
-            blocks = [X[start : start + 64] for start in range(0, X.shape[0], 64)]
-            return np.concatenate([np.diag(self(rows, rows)) for rows in blocks])
-        squares = row_norms_squared(X.astype(np.float64, copy=False))
+            blocks = (X[start : start + 64] for start in range(0, X.shape[0], 64))
+            return np.concatenate([np.diag(to_numpy(self(rows, rows))) for rows in blocks])
+        if device_of(X) is None:
+            squares = row_norms_squared(X.astype(np.float64, copy=False))
+        else:
+            squares = _norms_squared_on_a_device(X)
         if name == "linear":
             return squares
         product = self.gamma * squares + self.coef0
@@ -183,7 +188,7 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     mean, mean_square = np.zeros(X.shape[1]), np.zeros(X.shape[1])
     origin = wide(X[:1])
     # A cache full; on a device, far less than its memory.
-    size = 8192 if isinstance(X, np.ndarray) else max(1, (1 << 24) // X.shape[1])
+    size = 8192 if isinstance(X, np.ndarray) else max(1, _VALUES_AT_A_TIME // X.shape[1])
 
     def add(part: slice) -> None:
         rows = X[part] - origin
@@ -301,6 +306,19 @@ def row_norms_squared(X) -> np.ndarray:
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", X, X)
+
+
+def _norms_squared_on_a_device(X) -> np.ndarray:
+    """The same of rows on a torch device, or on their way to it, some at a time."""
+    out = np.empty(X.shape[0])
+
+    def fill(part: slice) -> None:
+        rows = X[part]
+        squares = rows.squares() if hasattr(rows, "squares") else (wide(rows) ** 2).sum(axis=1)
+        out[part] = to_numpy(squares)
+
+    for_each_part(X.shape[0], max(1, _VALUES_AT_A_TIME // X.shape[1]), fill)
+    return out
 
 
 class _InnerProducts:
