@@ -189,6 +189,7 @@ def train_exact(
     on_stage("solve")
     began = perf_counter()
     device = device_of(problem.X)
+    # Rows stay where they are; what has one entry a row is NumPy's from here on.
     targets, weight = (wide(to_numpy(part)) for part in (problem.targets, problem.sample_weight))
     problem = replace(problem, targets=targets)
     start = replace(start, landmarks=Place(device).landmarks(start.landmarks))
