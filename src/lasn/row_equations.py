@@ -163,7 +163,8 @@ class RowEquations:
             self.features = MapFeatures(
                 self.gram.kernel, self.gram.X[self.gram.rows[chosen]], dtype
             )
-        F = taken(self.features.of(self.gram), np.flatnonzero(rows))
+        F = self.features.of(self.gram)
+        F = F if rows.all() else taken(F, np.flatnonzero(rows))
         scale = np.sqrt(v[rows]).astype(dtype)
         factors = [factorize(shifted_square(F, one)) for one in scale.T]
 

@@ -39,7 +39,8 @@ class MapFeatures:
     def of(self, gram: Gram) -> Any:
         new = gram.groups[self.n_groups :]
         if new:
-            self.parts = [concatenate([*self.parts, self._features(new)])]
+            parts = [*self.parts, self._features(new)]
+            self.parts = [concatenate(parts)] if len(parts) > 1 else parts
             self.n_groups = len(gram.groups)
         return self.parts[0]
 
