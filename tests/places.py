@@ -24,7 +24,6 @@ PLACES = ["numpy", "torch", "cuda"]
 
 _WIDE_LINEAR = "the linear kernel on sparse rows of many features is the CPU's, and says so"
 _COUNTED = "it looks at what NumPy's kernels and blocks are asked for"
-_EXACT = "the exact solver is the CPU's"
 _MEASURED = "it measures NumPy's memory"
 _MASKED = "a device reads whole blocks of what it keeps, with weight 0 for rows that rest"
 
@@ -34,8 +33,6 @@ CPU_ONLY = {
     "test_objective::test_a_hessian_product_reads_active_rows_only[cuda-1073741824]": _MASKED,
     "test_containers::test_wide_sparse_rows_are_never_densified[torch-linear]": _WIDE_LINEAR,
     "test_containers::test_wide_sparse_rows_are_never_densified[cuda-linear]": _WIDE_LINEAR,
-    "test_certificate::test_labels_are_shared_near_the_exact_machine_too": _EXACT,
-    "test_certificate::test_most_labels_are_proved_to_be_shared": _EXACT,
     "test_certificate::test_it_is_silent_and_keeps_to_its_memory": _MEASURED,
     "test_selection::test_folds_and_Cs_add_no_kernel_values_and_no_features": _COUNTED,
     "test_selection::test_strict_landmarks_come_from_training_rows_only": _COUNTED,

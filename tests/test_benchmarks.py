@@ -47,6 +47,17 @@ def test_the_command_line_is_measured_without_data_files(tmp_path):
         assert title in said
 
 
+def test_the_exact_solver_is_measured_on_a_device(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed")
+    flags = ["--device", "torch", "--data", "generated-3000", "--cpu", "generated-3000"]
+    said = run("exact_gpu", *flags, folder=tmp_path)
+    assert "generated-3000 on torch: U, active, CG steps" in said
+    with open(tmp_path / "results" / "exact_gpu-quick.csv", newline="") as file:
+        records = list(csv.DictReader(file))
+    assert [record["device"] for record in records] == ["torch", "cpu"]
+    assert all(float(record["relative_gap"]) <= 1e-4 for record in records)
+
+
 def run(script, *flags, folder):
     """Standard output of a script's smoke test in which no file of data can be found."""
     places = {

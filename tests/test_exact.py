@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from places import every_place
 from reference import exact_kernel_machine, exact_kernel_svm
 from sklearn.base import clone
 from sklearn.datasets import load_digits, make_classification, make_friedman1
@@ -9,12 +11,16 @@ from sklearn.exceptions import ConvergenceWarning
 
 from lasn import LASNClassifier, LASNRegressor, certify, load, row_equations, save
 from lasn import gram as gram_module
+from lasn.arrays import to_numpy
 from lasn.duplicates import distinct
 from lasn.gram import Gram
 from lasn.kernels import Kernel
+from lasn.landmarks import here
 from lasn.losses import CLASSIFIER_LOSSES, SquaredEpsilonInsensitive, SquaredHinge
 from lasn.problem import Problem
 from lasn.report import html_report
+
+pytestmark = every_place
 
 TIGHT = {"solver": "exact", "tol": 1e-8, "random_state": 0}
 
@@ -155,18 +161,16 @@ def test_rows_twice_are_rows_of_weight_two(binary):
 
 
 @pytest.mark.parametrize("sparse", [False, True])
-def test_equal_rows_are_merged_only_where_their_targets_are_equal(sparse):
-    import scipy.sparse as sp
-
+def test_equal_rows_are_merged_only_where_their_targets_are_equal(sparse, place):
     X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0], [1.0, 0.0]])
-    targets = np.array([[1.0], [1.0], [1.0], [-1.0]])
-    rows = sp.csr_matrix(X) if sparse else X
-    weight = np.array([1.0, 0.0, 3.0, 2.0])
-    merged = distinct(Problem(rows, targets, weight, np.zeros(4, dtype=int), 1.0, SquaredHinge()))
-    kept = merged.X.toarray() if sparse else merged.X
-    np.testing.assert_array_equal(kept, [[1.0, 0.0], [1.0, 0.0]])
-    np.testing.assert_array_equal(merged.targets[:, 0], [1.0, -1.0])
-    np.testing.assert_array_equal(merged.sample_weight, [4.0, 2.0])
+    targets, weight = np.array([[1.0], [1.0], [1.0], [-1.0]]), np.array([1.0, 0.0, 3.0, 2.0])
+    there = map(place.array, (targets, weight, np.zeros(4, dtype=int)))
+    rows = place.rows(sp.csr_matrix(X) if sparse else X)
+    merged = distinct(Problem(rows, *there, 1.0, SquaredHinge()))
+    kept = here(merged.X)
+    np.testing.assert_array_equal(kept.toarray() if sparse else kept, [[1.0, 0.0], [1.0, 0.0]])
+    np.testing.assert_array_equal(to_numpy(merged.targets)[:, 0], [1.0, -1.0])
+    np.testing.assert_array_equal(to_numpy(merged.sample_weight), [4.0, 2.0])
 
 
 def test_sparse_rows_give_the_model_of_dense_ones(sparse_rows):
@@ -215,21 +219,41 @@ def test_too_few_iterations_are_warned_of(binary):
     assert model.n_iter_ == 1
 
 
-@pytest.mark.parametrize("budget", [0, 10**6, 10**9])
-def test_gram_is_the_kernel_matrix_however_much_of_it_is_kept(budget, rng, monkeypatch):
+@pytest.fixture
+def new_gram(place, monkeypatch):
+    """``new_gram(kernel, X, dtype, budget)``: the matrix in this place, of small tiles."""
     monkeypatch.setattr(gram_module, "GROUP_ROWS", 300)
     monkeypatch.setattr(gram_module, "_STRIP_ROWS", 128)
+
+    def new_gram(kernel, X, dtype, budget):
+        if place.device is None:
+            return Gram(kernel, X, dtype, budget)
+        from lasn.torch_gram import TorchGram
+
+        return TorchGram(kernel, place.rows(X), dtype, budget, group_rows=300)
+
+    return new_gram
+
+
+@pytest.mark.parametrize("n_columns", [1, 3])
+@pytest.mark.parametrize(("dtype", "rounding"), [(np.float64, 1e-12), (np.float32, 2e-6)])
+@pytest.mark.parametrize("budget", [0, 10**6, 10**9])
+def test_gram_is_the_kernel_matrix_however_much_of_it_is_kept(
+    budget, dtype, rounding, n_columns, rng, new_gram
+):
     X = rng.normal(size=(1300, 4))
     kernel, order = Kernel("rbf", 0.3), rng.permutation(1300)
-    gram = Gram(kernel, X, np.float64, budget)
+    gram = new_gram(kernel, X, dtype, budget)
     gram.add(order[:700])
     gram.add(order[700:1200])
     U = order[:1200]
-    K, V = kernel(X[U], X[U]), rng.normal(size=(1200, 3))
-    np.testing.assert_allclose(gram.product(V), K @ V, atol=1e-10)
+    K, V = kernel(X[U], X[U]), rng.normal(size=(1200, n_columns))
+    np.testing.assert_allclose(gram.product(V), K @ V, atol=100 * rounding)
     mask = rng.uniform(size=1200) < 0.4
     mask[300:600] = False  # a whole group
-    np.testing.assert_allclose(gram.part(np.flatnonzero(mask)), K[mask][:, mask], atol=1e-12)
+    part = to_numpy(gram.part(np.flatnonzero(mask)))
+    np.testing.assert_allclose(part, K[mask][:, mask], atol=rounding)
     smaller = gram.only(mask)
-    np.testing.assert_allclose(smaller.product(V[mask]), K[mask][:, mask] @ V[mask], atol=1e-10)
+    expected = K[mask][:, mask] @ V[mask]
+    np.testing.assert_allclose(smaller.product(V[mask]), expected, atol=100 * rounding)
     np.testing.assert_array_equal(smaller.rows, U[mask])

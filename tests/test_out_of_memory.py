@@ -276,3 +276,21 @@ def test_a_gpu_that_is_really_full(small_gpu):
     assert all("ran out of memory" in one for one in words)
     assert np.mean(labels == y) > 0.6
     assert np.isfinite(F).all()
+
+
+def test_the_exact_solver_on_a_gpu_that_is_really_full(small_gpu):
+    """One tile has more than those 192 MiB: kernel values are computed when they are needed."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((11_000, 20), dtype=np.float32)
+    y = (X[:, 0] * X[:, 1] + rng.standard_normal(len(X)) > 0).astype(int)
+    model = LASNClassifier(
+        solver="exact", gamma=0.05, dtype="float32", random_state=0, device="cuda"
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(X, y)
+    words = [str(warning.message) for warning in caught]
+    assert any("going on with 0.00 GB of kernel values kept" in one for one in words)
+    assert all("ran out of memory" in one for one in words)
+    assert model.history_[-1]["rows"] > 8192
+    assert model.history_[-1]["relative_gap"] <= 1e-4

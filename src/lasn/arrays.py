@@ -33,6 +33,11 @@ def is_sparse(array: Any) -> bool:
     return sparse is not None and sparse.issparse(array)
 
 
+def device_of(rows: Any) -> Any:
+    """torch's device, of tensors and of rows on their way to it; None of NumPy's and SciPy's."""
+    return None if isinstance(rows, np.ndarray) else getattr(rows, "device", None)
+
+
 def namespace(array: Any) -> Any:
     """The module that has ``sqrt``, ``where``, ``sign``, ``isfinite`` ... for this array."""
     return sys.modules["torch"] if is_tensor(array) else np
@@ -51,6 +56,11 @@ def like(array: Any, other: Any, dtype: Any = None) -> Any:
             array = np.array(array)
         return sys.modules["torch"].as_tensor(array).to(other.device, dtype)
     return np.asarray(to_numpy(array)).astype(other.dtype if dtype is None else dtype, copy=False)
+
+
+def taken(array: Any, positions: np.ndarray) -> Any:
+    """The rows of an array, or of a tensor, at positions that NumPy holds."""
+    return array[like(positions, array, np.int64) if is_tensor(array) else positions]
 
 
 def torch_dtype(dtype: Any) -> Any:

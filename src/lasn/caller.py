@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 import warnings
 
-_INSIDE = ("lasn", "sklearn")
+# contextlib's frames stand between where a context manager decorates a function of this package.
+_INSIDE = ("lasn", "sklearn", "contextlib")
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
 import scipy.sparse as sp
 
+from lasn.arrays import like, to_numpy
 from lasn.problem import Problem
+
+# Rows that come from a device at a time.
+_ROWS_AT_A_TIME = 1 << 16
 
 
 def distinct(problem: Problem) -> Problem:
@@ -17,21 +22,32 @@ def distinct(problem: Problem) -> Problem:
     """
     first: dict[bytes, int] = {}
     owner = np.empty(problem.n_rows, dtype=int)
+    targets = to_numpy(problem.targets)
     for row, values in enumerate(row_bytes(problem.X)):
-        owner[row] = first.setdefault(values + problem.targets[row].tobytes(), row)
-    weight = np.bincount(owner, problem.sample_weight, problem.n_rows)
+        owner[row] = first.setdefault(values + targets[row].tobytes(), row)
+    weight = np.bincount(owner, to_numpy(problem.sample_weight), problem.n_rows)
     kept = np.flatnonzero(weight > 0.0)
     if len(kept) == problem.n_rows:
         return problem
-    return replace(problem.only(kept), X=problem.X[kept], sample_weight=weight[kept])
+    merged = like(weight[kept], problem.sample_weight)
+    return replace(problem.keeping(kept), sample_weight=merged)
 
 
-def row_bytes(X):
+def row_bytes(X) -> Iterator[bytes]:
     """For each row something that equal rows have in common, and no others."""
+    if sp.issparse(getattr(X, "rows", None)):  # of a device that takes a few of them at a time
+        X = X.rows
     if not sp.issparse(X):
-        return (row.tobytes() for row in X)
+        return (row.tobytes() for rows in _parts_here(X) for row in rows)
     X = sp.csr_matrix(X, copy=True)
     X.sum_duplicates()
     X.eliminate_zeros()
     ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
     return (X.indices[a:b].tobytes() + b"|" + X.data[a:b].tobytes() for a, b in ends)
+
+
+def _parts_here(X) -> Iterator[np.ndarray]:
+    """Dense rows in this process's memory, some after the others."""
+    for start in range(0, X.shape[0], _ROWS_AT_A_TIME):
+        part = slice(start, start + _ROWS_AT_A_TIME)
+        yield to_numpy(X.on_host(part) if hasattr(X, "on_host") else X[part])

@@ -82,11 +82,13 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         time grows with the square of the number of rows at or within the margin (of all rows for
         ``loss="log_loss"``). ``n_landmarks`` and ``landmarks`` then say from which approximate
         model it starts, and ``landmarks_`` are the support vectors, with ``mapping_`` None and
-        ``coef_`` equal to ``dual_coef_``.
+        ``coef_`` equal to ``dual_coef_``. It runs on every ``device``; a GPU takes it to several
+        times as many rows.
     memory_limit : int, str or None, default=None
         Bytes, or text such as ``"2GB"``, that the process should stay under, data included.
-        Features that do not fit are computed again when needed. None: half of the machine. For
-        a CUDA device it is the GPU's memory, and None all that is free.
+        Features, or kernel values of ``solver="exact"``, that do not fit are computed again when
+        needed. None: half of the machine. For a CUDA device it is the GPU's memory, and None all
+        that is free.
     device : {"cpu", "cuda", "cuda:N", "mps", "torch"}, default="cpu"
         ``"cpu"`` is NumPy. The others need torch (``pip install 'lasn[gpu]'``): a GPU, or torch on
         the CPU. Tensors that are on the device already stay there; predictions come back as the

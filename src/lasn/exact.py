@@ -20,6 +20,10 @@ outside U count with alpha_i = 0, so the gap is that of the whole problem.
 
 The equations are those of ``row_equations.py``. Kernel values among U are computed once and kept as
 far as memory reaches (``gram.py``); they have the type ``dtype``, everything else is float64.
+
+Rows may be on a torch device, or on their way to it. Then all that has to do with the kernel is
+there: tiles, scores, the preconditioner's features and the factors. What has one entry a row
+(alpha, z, targets, costs) is NumPy's in any place.
 """
 
 from __future__ import annotations
@@ -33,18 +37,21 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
+from lasn.arrays import device_of, to_numpy, wide
+from lasn.blocks import chosen_rows
 from lasn.caller import warn_caller
+from lasn.devices import Place
 from lasn.duality import DualTerms, ascend, dual_point
 from lasn.duplicates import distinct
 from lasn.gram import Gram
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.memory import working_memory
+from lasn.memory import with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions, Status, line_search
-from lasn.problem import Problem
+from lasn.problem import Problem, free_memory
 from lasn.row_equations import RowEquations, map_size
 from lasn.threads import serial_products
-from lasn.training import train
+from lasn.training import manners_of, resolve_dtype, train
 
 # Up to this many rows, float64 costs nothing that anyone would notice.
 _SMALL = 2048
@@ -76,19 +83,24 @@ _LANDMARKS = 4.0
 _BEGIN = NewtonOptions(tol=1e-3, max_iter=10)
 
 
-def _resolve_dtype(problem: Problem, costs: np.ndarray, kernel: Kernel, tol: float) -> type:
-    """float32, unless rounding kernel values would hide what is left of the gap.
+def _resolve_dtype(
+    dtype, problem: Problem, costs: np.ndarray, kernel: Kernel, tol: float
+) -> np.dtype:
+    """What was asked for; else float32, unless its rounding would hide what is left of the gap.
 
     Coefficients are slopes g, so rounding by u = eps / 2 changes P by about u |g|^2 max K^. As
     g_i^2 is 4 C_i times the row's loss, relatively this is about 4 u max K^ times the mean of C_i,
     in which rows count by their costs. (Merged rows have large ones, but are few.)
     """
+    device = device_of(problem.X)
+    if dtype != "auto" or (device is not None and device.type == "mps"):
+        return resolve_dtype(dtype, 0, device)
     if problem.n_rows <= _SMALL:
-        return np.float64
+        return np.dtype(np.float64)
     mean_cost = float(np.sum(costs**2) / np.sum(costs))
     largest = float(np.max(kernel.diagonal(problem.X))) + 1.0
     rounding = 2.0 * np.finfo(np.float32).eps * largest * mean_cost
-    return np.float64 if rounding > _ROUNDING * _GAP * tol else np.float32
+    return np.dtype(np.float64 if rounding > _ROUNDING * _GAP * tol else np.float32)
 
 
 @dataclass
@@ -176,48 +188,64 @@ def train_exact(
         seconds["nystroem"] = sum(beginning.seconds.values())
     on_stage("solve")
     began = perf_counter()
-    costs = problem.C * problem.sample_weight[:, None]
-    scores = start.scores(problem.X)
-    solver = ExactSolver(problem, costs, scores, newton, kernel, dtype, memory_limit, rng)
-    result = solver.solve(on_iteration)
+    device = device_of(problem.X)
+    # Rows stay where they are; what has one entry a row is NumPy's from here on.
+    targets, weight = (wide(to_numpy(part)) for part in (problem.targets, problem.sample_weight))
+    problem = replace(problem, targets=targets)
+    start = replace(start, landmarks=Place(device).landmarks(start.landmarks))
+    with manners_of(device):
+        scores, costs = start.scores(problem.X), problem.C * weight[:, None]
+        solver = ExactSolver(problem, costs, scores, newton, kernel, dtype, memory_limit, rng)
+        result = solver.solve(on_iteration)
+        model = solver.model()
     seconds["solve"] = perf_counter() - began
-    return ExactTraining(solver.model(), result, seconds)
+    return ExactTraining(model, result, seconds)
+
+
+def _new_gram(kernel: Kernel, X, dtype, n_rows: int, memory_limit, reserved: int) -> Gram:
+    """Room for the kernel among so many rows, beside ``reserved`` bytes for other things.
+
+    Tiles may take nearly half of it: as much again is for copies of the active ones.
+    """
+    if device_of(X) is None:
+        return Gram(kernel, X, dtype, int(0.45 * free_memory(None, memory_limit, reserved)))
+    from lasn.torch_gram import TorchGram
+
+    return TorchGram.within(memory_limit, reserved, kernel, X, dtype, n_rows)
 
 
 class ExactSolver:
     """Steps 2 to 5 above. Arrays over U have shape (m, c), in the order of ``gram.rows``.
 
-    ``costs`` are C_i of every row, shape (n, 1), or (n, c) where problems differ in them;
-    ``scores``, shape (n, c), are those of a model to begin with.
+    The problem's rows are in any place, its targets are NumPy's. ``costs`` are C_i of every row,
+    shape (n, 1), or (n, c) where problems differ in them; ``scores``, shape (n, c), are those of a
+    model to begin with.
     """
 
     def __init__(
         self,
         problem: Problem,
         costs: np.ndarray,
-        scores: np.ndarray,
+        scores: Any,
         options: NewtonOptions,
         kernel: Kernel,
         dtype,
         memory_limit,
         rng,
     ):
-        if dtype == "auto":
-            dtype = _resolve_dtype(problem, costs, kernel, options.tol)
-        dtype = np.dtype(dtype)
+        dtype = _resolve_dtype(dtype, problem, costs, kernel, options.tol)
         self.options = options
         self.problem, self.kernel, self.dtype = problem, kernel, dtype
         self.costs = costs
-        self.scores = scores.astype(np.float64)
-        # Tiles, and as much again for copies of the active ones, beside the map: its features, a
-        # copy of them, and matrices of its size.
+        self.scores = np.array(to_numpy(scores), dtype=np.float64)
         rests = problem.loss.rests(problem.targets, self.scores, _MARGIN).all(axis=1)
         n_near = int(np.count_nonzero(~rests))
-        room = working_memory(memory_limit) // (8 * dtype.itemsize * max(1, n_near))
+        device = device_of(problem.X)
+        room = free_memory(device, memory_limit, 0) // (8 * dtype.itemsize * max(1, n_near))
         q = map_size(n_near, room)
+        # The map: its features, a copy of them, and matrices of its size.
         reserved = 3 * dtype.itemsize * q * n_near + 8 * 6 * q * q
-        budget = int(0.45 * working_memory(memory_limit, reserved))
-        self.gram = Gram(kernel, problem.X, dtype, budget)
+        self.gram = _new_gram(kernel, problem.X, dtype, n_near, memory_limit, reserved)
         self.equations = RowEquations(self.gram, q, rng)
         self.inside = np.zeros(problem.n_rows, dtype=bool)
         self.alpha = np.zeros((0, problem.targets.shape[1]))
@@ -341,7 +369,8 @@ class ExactSolver:
         """Score the rows outside U; return what they cost, shape (c,)."""
         self.scores[self.gram.rows] = self.z
         rows = np.flatnonzero(~self.inside)
-        self.scores[rows] = self.model().scores(self.problem.X[rows])
+        X, model = chosen_rows(self.problem.X, rows), self.model()
+        self.scores[rows] = with_less_memory(lambda: to_numpy(model.scores(X)), self.gram)
         losses = self.problem.loss.value(self.problem.targets[rows], self.scores[rows])
         return np.sum(self.costs[rows] * losses, axis=0)
 

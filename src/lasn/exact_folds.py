@@ -13,14 +13,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from lasn.arrays import device_of, to_numpy
 from lasn.cross_validation import Fold, fold_columns, held_out_scores
 from lasn.exact import ExactSolver, train_exact
 from lasn.kernels import Kernel
-from lasn.memory import working_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions
-from lasn.problem import Problem
+from lasn.problem import Problem, free_memory
 from lasn.threads import serial_products
+from lasn.training import manners_of
 
 # Kernel values of all pairs of rows pay up to so many rows, where so many columns share them.
 _MOST_ROWS = 20_000
@@ -28,11 +29,11 @@ _ROWS_A_COLUMN = 200
 _BYTES_A_PAIR = 4
 
 
-def exact_pays(problem: Problem, n_folds: int, memory_limit) -> bool:
+def exact_pays(problem: Problem, n_folds: int, memory_limit, device=None) -> bool:
     """Whether the exact machine costs no more than one with many landmarks, and has the memory."""
     n_rows, n_columns = problem.n_rows, problem.n_problems * n_folds
     few = n_rows <= min(_MOST_ROWS, _ROWS_A_COLUMN * n_columns)
-    return few and _BYTES_A_PAIR * n_rows**2 <= working_memory(memory_limit)
+    return few and _BYTES_A_PAIR * n_rows**2 <= free_memory(device, memory_limit, 0)
 
 
 @serial_products()
@@ -49,13 +50,14 @@ def exact_folds(
 ) -> tuple[Model, list[np.ndarray]]:
     """The machine of all rows, and the scores that each fold holds out, shape (m, c) a fold.
 
-    ``start`` is a model to begin with, of any kernel.
+    ``start`` is a model to begin with, of any kernel. Rows are in any place, targets are NumPy's.
     """
     options = {"kernel": kernel, "dtype": dtype, "memory_limit": memory_limit, "rng": rng}
     whole = train_exact(problem, n_landmarks=None, newton=newton, start=start, **options).model
     targets, weights = fold_columns(problem, folds)
-    scores = np.tile(whole.scores(problem.X), len(folds))
     columns = replace(problem, targets=targets)
-    solver = ExactSolver(columns, problem.C * weights, scores, newton, **options)
-    solver.solve()
-    return whole, held_out_scores(solver.scores_of_all_rows(), folds)
+    with manners_of(device_of(problem.X)):
+        scores = np.tile(to_numpy(whole.scores(problem.X)), len(folds))
+        solver = ExactSolver(columns, problem.C * weights, scores, newton, **options)
+        solver.solve()
+        return whole, held_out_scores(solver.scores_of_all_rows(), folds)

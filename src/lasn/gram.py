@@ -8,17 +8,21 @@ serves both halves of the symmetric matrix::
 
 Tiles are computed once and kept as far as the budget reaches; those beyond it are computed anew for
 each product. A new group adds its own row of tiles and leaves the others as they are.
+
+On a torch device tiles are tensors, and larger (``torch_gram.py``).
 """
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from copy import copy
+from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
-from lasn.kernels import Kernel, KernelColumns
+from lasn.kernels import Kernel
 from lasn.threads import for_each_slice, n_threads, run_in_threads
 
 GROUP_ROWS = 1024
@@ -27,16 +31,16 @@ _STRIP_ROWS = 512
 
 
 @dataclass
-class _Group:
+class Group:
     """Rows of U that came together: where they are in U, their values, the kernel against them."""
 
     place: slice
-    rows: np.ndarray
-    columns: KernelColumns
+    rows: Any
+    columns: Any
 
 
 class Gram:
-    """The kernel matrix among rows of X.
+    """The kernel matrix among rows of X; a plan for a memory that runs out, where it can shrink.
 
     Parameters
     ----------
@@ -47,23 +51,25 @@ class Gram:
         Bytes of tiles that may be kept.
     """
 
+    # Copying the tiles of some rows pays where those are less than this part of U.
+    worth_copying = 0.85
+
     def __init__(self, kernel: Kernel, X, dtype, budget: int):
         self.kernel, self.X, self.dtype = kernel, X, np.dtype(dtype)
         self.budget = budget
+        self.group_rows = GROUP_ROWS
         self.rows = np.empty(0, dtype=int)
-        self.groups: list[_Group] = []
-        self.tiles: dict[tuple[int, int], np.ndarray | None] = {}
+        self.groups: list[Group] = []
+        self.tiles: dict[tuple[int, int], Any] = {}
         self.scratch = threading.local()
 
     def add(self, rows: np.ndarray) -> None:
         """Let the rows of X at these positions follow those that are there."""
         first = len(self.groups)
-        for start in range(0, len(rows), GROUP_ROWS):
-            chosen = rows[start : start + GROUP_ROWS]
+        for start in range(0, len(rows), self.group_rows):
+            chosen = rows[start : start + self.group_rows]
             place = slice(len(self.rows) + start, len(self.rows) + start + len(chosen))
-            values = self.X[chosen]
-            columns = self.kernel.against(values, self.dtype)
-            self.groups.append(_Group(place, values, columns))
+            self.groups.append(self._group(place, self.X[chosen]))
         self.rows = np.concatenate([self.rows, rows])
         new = [(i, j) for i in range(first, len(self.groups)) for j in range(i + 1)]
         kept: list[tuple[int, int]] = []
@@ -98,47 +104,65 @@ class Gram:
 
     def only(self, mask: np.ndarray) -> Gram:
         """K among the rows of U where the mask is true: kept tiles are copied, not computed."""
-        smaller = Gram(self.kernel, self.X, self.dtype, 0)
-        smaller.rows = self.rows[mask]
+        smaller = copy(self)
+        smaller.budget, smaller.rows, smaller.groups = 0, self.rows[mask], []
         inside = [np.flatnonzero(mask[group.place]) for group in self.groups]
         stops = np.cumsum([len(rows) for rows in inside])
         for group, rows, stop in zip(self.groups, inside, stops, strict=True):
-            values, columns = group.rows, group.columns
-            if 0 < len(rows) < values.shape[0]:
-                values = values[rows]
-                columns = self.kernel.against(values, self.dtype)
-            smaller.groups.append(_Group(slice(stop - len(rows), stop), values, columns))
+            place = slice(stop - len(rows), stop)
+            changes = 0 < len(rows) < group.rows.shape[0]
+            smaller.groups.append(
+                self._group(place, group.rows[rows]) if changes else replace(group, place=place)
+            )
         smaller.tiles = {(i, j): None for i, j in self.tiles if len(inside[i]) and len(inside[j])}
 
-        def copy(i: int, j: int) -> None:
-            tile = self.tiles[i, j]
-            smaller.tiles[i, j] = None if tile is None else tile[np.ix_(inside[i], inside[j])]
+        def copy_tile(i: int, j: int) -> None:
+            if self.tiles[i, j] is not None:
+                smaller.tiles[i, j] = self._values(i, j, inside[i], inside[j])
 
         tiles = list(smaller.tiles)
-        for_each_slice(len(tiles), 1, lambda one: copy(*tiles[one.start]))
+        for_each_slice(len(tiles), 1, lambda one: copy_tile(*tiles[one.start]))
         return smaller
 
-    def part(self, positions: np.ndarray, dtype=np.float64) -> np.ndarray:
+    def part(self, positions: np.ndarray, dtype=np.float64) -> Any:
         """K among the rows at these positions in U (rising), as one array."""
-        out = np.empty((len(positions), len(positions)), dtype=dtype)
+        out = self._empty(len(positions), dtype)
         ends = np.searchsorted(positions, [group.place.stop for group in self.groups])
         starts = np.concatenate([[0], ends[:-1]])
 
-        def copy(i: int, j: int) -> None:
+        def copy_tile(i: int, j: int) -> None:
             parts = [slice(starts[g], ends[g]) for g in (i, j)]
             inside = [
                 positions[p] - self.groups[g].place.start
                 for g, p in zip((i, j), parts, strict=True)
             ]
             if len(inside[0]) and len(inside[1]):
-                values = self._tile(i, j)[np.ix_(*inside)]
+                values = self._values(i, j, *inside)
                 out[parts[0], parts[1]] = values
                 if i != j:
                     out[parts[1], parts[0]] = values.T
 
         tiles = list(self.tiles)
-        for_each_slice(len(tiles), 1, lambda one: copy(*tiles[one.start]))
+        for_each_slice(len(tiles), 1, lambda one: copy_tile(*tiles[one.start]))
         return out
+
+    def can_shrink(self) -> bool:
+        """The host's memory does not run out: tiles keep to the budget."""
+        return False
+
+    def shrink(self) -> str:
+        raise TypeError("a matrix in the host's memory keeps to its budget from the start")
+
+    def _group(self, place: slice, values: Any) -> Group:
+        return Group(place, values, self.kernel.against(values, self.dtype))
+
+    def _empty(self, n_rows: int, dtype) -> Any:
+        """Room for a square matrix."""
+        return np.empty((n_rows, n_rows), dtype=dtype)
+
+    def _values(self, i: int, j: int, rows: np.ndarray, columns: np.ndarray) -> Any:
+        """A tile at some positions of its rows and columns."""
+        return self._tile(i, j)[np.ix_(rows, columns)]
 
     def _keep(self, i: int, j: int) -> None:
         self.tiles[i, j] = self._compute(i, j)
@@ -148,7 +172,7 @@ class Gram:
         if kept is not None:
             return kept
         if not hasattr(self.scratch, "tile"):
-            self.scratch.tile = np.empty((GROUP_ROWS, GROUP_ROWS), dtype=self.dtype)
+            self.scratch.tile = np.empty((self.group_rows, self.group_rows), dtype=self.dtype)
         n_rows, n_columns = self.groups[i].rows.shape[0], self.groups[j].rows.shape[0]
         return self._compute(i, j, self.scratch.tile.ravel()[: n_rows * n_columns])
 

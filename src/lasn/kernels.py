@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import scipy
 
-from lasn.arrays import is_sparse, like, to_numpy, wide
+from lasn.arrays import device_of, is_sparse, like, to_numpy, wide
 from lasn.memory import for_each_part
 from lasn.threads import for_each_slice
 
@@ -47,6 +47,8 @@ _GROUPED_COLUMNS = 32
 # Up to this many products a kernel value is cheap to compute again; and where values cannot all be
 # kept, so that many are computed again anyway.
 _CHEAP_PRODUCTS, _CHEAP_IF_NOT_KEPT = 100, 400
+# Of the rows, where those are on a device: far less than its memory.
+_VALUES_AT_A_TIME = 1 << 24
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class Kernel:
         Landmarks on a torch device give columns that work there.
         """
         name = resolve_kernel_name(self.name)
-        if hasattr(landmarks, "device") and not isinstance(landmarks, np.ndarray):
+        if device_of(landmarks) is not None:
             from lasn.torch_kernels import torch_columns
 
             return torch_columns(self, name, landmarks, dtype)
@@ -98,9 +100,12 @@ class Kernel:
         if name in ("rbf", "laplacian"):
             return np.ones(X.shape[0])
         if callable(name):
-            blocks = [X[start : start + 64] for start in range(0, X.shape[0], 64)]
-            return np.concatenate([np.diag(self(rows, rows)) for rows in blocks])
-        squares = row_norms_squared(X.astype(np.float64, copy=False))
+            blocks = (X[start : start + 64] for start in range(0, X.shape[0], 64))
+            return np.concatenate([np.diag(to_numpy(self(rows, rows))) for rows in blocks])
+        if device_of(X) is None:
+            squares = row_norms_squared(X.astype(np.float64, copy=False))
+        else:
+            squares = _norms_squared_on_a_device(X)
         if name == "linear":
             return squares
         product = self.gamma * squares + self.coef0
@@ -193,8 +198,8 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
 
     if isinstance(X, np.ndarray):
         for_each_slice(X.shape[0], max(64, _VALUES_AT_HAND // X.shape[1]), add)
-    else:  # far less than a device's memory
-        for_each_part(X.shape[0], max(1, (1 << 24) // X.shape[1]), add)
+    else:
+        for_each_part(X.shape[0], max(1, _VALUES_AT_A_TIME // X.shape[1]), add)
     # In the order of the rows, whichever thread was first.
     mean, mean_square = np.sum([sums[start] for start in sorted(sums)], axis=0)
     return mean + to_numpy(origin[0]), np.maximum(mean_square - mean**2, 0.0)
@@ -309,6 +314,19 @@ def row_norms_squared(X) -> np.ndarray:
     if is_sparse(X):
         return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
     return np.einsum("ij,ij->i", X, X)
+
+
+def _norms_squared_on_a_device(X) -> np.ndarray:
+    """The same of rows on a torch device, or on their way to it, some at a time."""
+    out = np.empty(X.shape[0])
+
+    def fill(part: slice) -> None:
+        rows = X[part]
+        squares = rows.squares() if hasattr(rows, "squares") else (wide(rows) ** 2).sum(axis=1)
+        out[part] = to_numpy(squares)
+
+    for_each_part(X.shape[0], max(1, _VALUES_AT_A_TIME // X.shape[1]), fill)
+    return out
 
 
 class _InnerProducts:

@@ -83,11 +83,6 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             resumed = read_checkpoint(self, problem)
             previous, solved = resumed or previous, solved and resumed is None
         device = resolve_device(self.device)
-        if device is not None and self.solver == "exact":
-            raise ValueError(
-                f'solver="exact" needs device="cpu"; device={self.device!r} was given. Set one of '
-                'the two to "cpu" or "auto".'
-            )
         if self.solver == "exact" and isinstance(problem, ChunkedProblem):
             raise ValueError(
                 'solver="exact" needs the rows in memory; those on disk or on a cluster can be '

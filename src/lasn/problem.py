@@ -122,10 +122,13 @@ class Problem:
         present = self.sample_weight > 0.0
         if present.all():
             return self
-        kept = nonzero(present)
-        chosen = self.only(kept)
-        if isinstance(chosen.X, ChosenRows):  # they are here, and copied once rather than often
-            return replace(chosen, X=self.X[kept])
+        return self.keeping(nonzero(present))
+
+    def keeping(self, rows: Any) -> Problem:
+        """The same as ``only``, for good: rows that are here are copied once rather than often."""
+        chosen = self.only(rows)
+        if isinstance(chosen.X, ChosenRows):
+            return replace(chosen, X=self.X[rows])
         return chosen
 
     def gamma(self, gamma: Any) -> float:

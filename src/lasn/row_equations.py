@@ -6,15 +6,21 @@ K~^_II + diag(1 / v) is inverted by Woodbury's identity. Rows are scaled by the 
 the gap sum v r^2 / 2 that residuals r leave is a norm::
 
     (I + v^(1/2) K^ v^(1/2)) u = v^(1/2) b,        x = v^(1/2) u
+
+Vectors are NumPy's; the kernel, the map and the factors may be on a torch device.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from lasn.arrays import like, taken, to_numpy
 from lasn.directions import conjugate_gradients
 from lasn.factors import factorize
 from lasn.gram import Gram
+from lasn.memory import with_less_memory
 from lasn.threads import for_each_slice
 from lasn.woodbury import MapFeatures, product_with, shifted_square, transposed_product
 
@@ -28,8 +34,6 @@ _FACTOR_COST = 3.0
 _REFINEMENTS = 3
 _MAX_CG_STEPS = 500
 _EXPECTED_STEPS = 40
-# Copying the tiles of active rows pays where those are less than this part of U.
-_WORTH_COPYING = 0.85
 # Landmarks of the preconditioner: one for so many active rows, within limits.
 _ROWS_PER_LANDMARK = 10
 _MAP_SIZES = (200, 1000)
@@ -50,9 +54,11 @@ class RowEquations:
 
     def square_by_nystroem(self, V: np.ndarray) -> np.ndarray | None:
         """V^T K~^ V for each column, shape (c,); None while there is no map."""
-        if self.features is None:
+        features = self.features
+        if features is None:
             return None
-        pulled = transposed_product(self.features.of(self.gram), V.astype(self.gram.dtype))
+        V = V.astype(self.gram.dtype)
+        pulled = with_less_memory(lambda: transposed_product(features.of(self.gram), V), self.gram)
         return np.sum(pulled * pulled, axis=0)
 
     def solve(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
@@ -60,6 +66,9 @@ class RowEquations:
 
         ``target`` is the gap that residuals may leave.
         """
+        return with_less_memory(lambda: self._solve(b, v, guess, target), self.gram)
+
+    def _solve(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
         x, steps = np.zeros_like(b), np.zeros(b.shape[1], dtype=int)
         few = np.flatnonzero(np.count_nonzero(v, axis=0) <= self._most_direct(v))
 
@@ -91,16 +100,16 @@ class RowEquations:
         factor = factorize(A)
         u = factor.solve(b)
         for _ in range(_REFINEMENTS):
-            residual = b - A @ u.astype(A.dtype, copy=False)
+            residual = b - to_numpy(A @ like(u, A))
             if 0.5 * residual @ residual <= target:
                 return scale * u
             u += factor.solve(residual)
         return scale * factorize(self._matrix(rows, scale, np.dtype(np.float64))).solve(b)
 
-    def _matrix(self, rows, scale, dtype: np.dtype) -> np.ndarray:
-        """I + v^(1/2) K^ v^(1/2) over these rows."""
-        scale = scale.astype(dtype)
+    def _matrix(self, rows, scale, dtype: np.dtype) -> Any:
+        """I + v^(1/2) K^ v^(1/2) over these rows, where the kernel is."""
         A = self.gram.part(rows, dtype)
+        scale = like(scale, A)
         A += 1.0
         A *= scale[:, None]
         A *= scale
@@ -110,7 +119,7 @@ class RowEquations:
     def _by_nystroem(self, b, v, guess, target) -> tuple[np.ndarray, np.ndarray]:
         """All columns at once, over the rows that are active in any of them."""
         union = v.any(axis=1)
-        gram = self.gram.only(union) if np.mean(union) < _WORTH_COPYING else self.gram
+        gram = self.gram.only(union) if np.mean(union) < self.gram.worth_copying else self.gram
         union = union if gram is not self.gram else np.ones_like(union)
         scale = np.sqrt(v[union])
 
@@ -131,8 +140,12 @@ class RowEquations:
 
     def solve_by_nystroem(self, v, R) -> np.ndarray:
         """(K~^ + diag(1 / v))^-1 r over the rows with v > 0."""
-        inverse = self._nystroem_inverse(v, np.ones(len(v), dtype=bool))
-        return np.sqrt(v) * inverse(np.sqrt(v) * R, np.arange(R.shape[1]))
+
+        def solve() -> np.ndarray:
+            inverse = self._nystroem_inverse(v, np.ones(len(v), dtype=bool))
+            return np.sqrt(v) * inverse(np.sqrt(v) * R, np.arange(R.shape[1]))
+
+        return with_less_memory(solve, self.gram)
 
     def _nystroem_inverse(self, v: np.ndarray, rows: np.ndarray):
         """(I + v^(1/2) K~^ v^(1/2))^-1 over some rows of U, for ``conjugate_gradients``.
@@ -150,7 +163,8 @@ class RowEquations:
             self.features = MapFeatures(
                 self.gram.kernel, self.gram.X[self.gram.rows[chosen]], dtype
             )
-        F = self.features.of(self.gram)[rows]
+        F = self.features.of(self.gram)
+        F = F if rows.all() else taken(F, np.flatnonzero(rows))
         scale = np.sqrt(v[rows]).astype(dtype)
         factors = [factorize(shifted_square(F, one)) for one in scale.T]
 

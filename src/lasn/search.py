@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import replace
+from functools import partial
 from time import perf_counter
 from typing import Any
 
@@ -43,6 +44,7 @@ from lasn.cross_validation import (
     fold_path,
     simplest_of_the_best,
 )
+from lasn.devices import Place
 from lasn.exact_folds import exact_folds, exact_pays
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks, nearest_rows
@@ -139,7 +141,7 @@ class Search:
         self.solutions: dict[tuple[int, float, float], Function] = {}
         self.exact_models: dict[tuple[float, float], Model] = {}
         self.evaluations: list[Evaluation] = []
-        pays = exact_pays(problem, len(folds), memory_limit)
+        pays = exact_pays(problem, len(folds), memory_limit, device)
         self.ends_exact = grows and allows_exact and pays and not self._rows_are_few()
         self.seconds_of_path = 0.0
         self.n_landmarks = 0
@@ -293,10 +295,11 @@ class Search:
     def _evaluate_exact(self, gamma: float, Cs: list[float], level: int) -> None:
         """The same for the exact machine, which has no features to share."""
         began = perf_counter()
-        for C in Cs:
-            before = perf_counter()
-            model, held_out = exact_folds(
-                replace(self.problem, C=C),
+        place = Place(self.device)
+
+        def attempt(C: float) -> tuple[Model, list[np.ndarray]]:
+            return exact_folds(
+                replace(self.problem, C=C, X=place.rows(self.problem.X, self.memory_limit)),
                 self.folds,
                 kernel=replace(self.kernel, gamma=gamma),
                 start=self._exact_start(gamma, C, level),
@@ -305,6 +308,10 @@ class Search:
                 memory_limit=self.memory_limit,
                 rng=self.rng,
             )
+
+        for C in Cs:
+            before = perf_counter()
+            model, held_out = with_less_memory(partial(attempt, C), place)
             self.exact_models[gamma, C] = model
             self._judge(gamma, C, level, held_out, perf_counter() - before, exact=True)
         self.seconds_of_path = perf_counter() - began

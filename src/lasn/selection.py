@@ -109,7 +109,7 @@ class _Tuned(KernelMachine):
             grid=grid,
             sizes=self._sizes(problem.n_rows, landmarks),
             grows=isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear,
-            allows_exact=self._allows_exact(given, kernel, device),
+            allows_exact=self._allows_exact(given, kernel),
             landmarks=landmarks,
             per_fold=self.landmarks_per_fold,
             newton=newton,
@@ -157,14 +157,13 @@ class _Tuned(KernelMachine):
         training.newton.warn_unless_converged(newton, training.model.dtype)
         return search
 
-    def _allows_exact(self, given: Problem | ChunkedProblem, kernel: Kernel, device) -> bool:
+    def _allows_exact(self, given: Problem | ChunkedProblem, kernel: Kernel) -> bool:
         """Whether the best may be the exact machine: by its own solver, for rows in memory.
 
         It is fast where rows rest, which those of the log loss never do.
         """
         return (
             self.solver == "auto"
-            and device is None
             and isinstance(given, Problem)
             and isinstance(given.loss, SquaredHinge)
             and not callable(kernel.name)

@@ -51,6 +51,10 @@ class HostRows:
             positions = self.positions[positions]
         return HostRows(self.rows, self.device, positions, self.way)
 
+    def on_host(self, rows: slice) -> torch.Tensor:
+        """Some of them where they are."""
+        return self.rows[rows if self.positions is None else self.positions[rows]]
+
     def __getitem__(self, rows: Any) -> torch.Tensor:
         if not isinstance(rows, slice):
             chosen = self.chosen(rows)

@@ -16,6 +16,7 @@ disk or on a cluster (``chunked_problem.py``).
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -220,11 +221,14 @@ def _minimize_objective(
 
 @contextmanager
 def manners_of(device: Any) -> Iterator[None]:
-    """On a torch device, exact products (a setting of the process) from a single thread."""
+    """On a torch device, exact products (a setting of the process) from a single thread.
+
+    Nobody will ask for their gradients.
+    """
     if device is None:
         yield
         return
-    with one_thread(), float32_products():
+    with one_thread(), float32_products(), sys.modules["torch"].no_grad():
         yield
 
 
