@@ -13,7 +13,7 @@ from lasn.kernels import Kernel
 
 pytestmark = pytest.mark.usefixtures("tensors_are_no_arrays")
 
-TIGHT = {"solver": "exact", "tol": 1e-7, "random_state": 0}
+TIGHT = {"solver": "exact", "tol": 1e-9, "random_state": 0}
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def many_classes(monkeypatch):
 @pytest.fixture
 def a_sample_first(monkeypatch, many_classes):
     monkeypatch.setattr(lasn.search, "_MANY_SCORES", 600)
-    monkeypatch.setattr(lasn.search, "_FEWEST_ROWS", 300)
+    monkeypatch.setattr(lasn.search, "_FEWEST_ROWS", 500)
 
 
 def search(X, y, **options):
@@ -104,8 +104,8 @@ def test_a_sample_tells_which_exact_machine_to_fit_to_all_rows(a_sample_first):
     model = search(X, y)
     results = model.cv_results_
     exact = results["param_n_landmarks"] == results["n_resources"]
-    assert set(results["n_resources"]) == {300, 1500}
-    assert set(results["n_resources"][exact]) == {300, 1500}
+    assert set(results["n_resources"]) == {500, 1500}
+    assert set(results["n_resources"][exact]) == {500, 1500}
     assert results["n_resources"][model.best_index_] == 1500
     assert exact[model.best_index_]
 
