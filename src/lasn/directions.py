@@ -26,6 +26,8 @@ _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
+# What a solution that is exact but for rounding may leave of the gradient.
+_EXACT = 1e-3
 # A Hessian for preconditioning wants so many active rows for each column at least.
 _ROWS_A_COLUMN = 4
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -179,7 +181,7 @@ class DirectionSolver:
             D = curvature.solve_by_rows(-gradient)
             if self.rows_are_exact is None:
                 residual = curvature.product(D, np.arange(len(columns))) + gradient
-                within = column_norms(residual) <= forcing * column_norms(gradient)
+                within = column_norms(residual) <= _EXACT * column_norms(gradient)
                 self.rows_are_exact = bool(np.all(within))
             if self.rows_are_exact:
                 return D, np.zeros(len(columns), dtype=int)

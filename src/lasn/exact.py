@@ -242,7 +242,7 @@ class ExactSolver:
         n_near = int(np.count_nonzero(~rests))
         device = device_of(problem.X)
         room = free_memory(device, memory_limit, 0) // (8 * dtype.itemsize * max(1, n_near))
-        q = map_size(n_near, room)
+        q = map_size(n_near, room, device)
         # The map: its features, a copy of them, and matrices of its size.
         reserved = 3 * dtype.itemsize * q * n_near + 8 * 6 * q * q
         self.gram = _new_gram(kernel, problem.X, dtype, n_near, memory_limit, reserved)
