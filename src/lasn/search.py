@@ -52,7 +52,7 @@ from lasn.newton import NewtonOptions
 from lasn.problem import Problem
 from lasn.shared_features import Function, SharedFeatures
 from lasn.threads import serial_products
-from lasn.training import find_landmarks, manners_of, resolve_dtype
+from lasn.training import Training, find_landmarks, manners_of, resolve_dtype
 
 # Rows times columns (classes times folds) up to which the whole grid is tried on all rows, and the
 # fewest rows that it is tried on otherwise.
@@ -170,8 +170,7 @@ class Search:
                     evaluate(gamma, Cs, level)
                 if known:
                     gained = self.level_best(level).score - best_of(known).score
-            goes_on = gained >= self.margin or level < _LEAST_LEVELS
-            if self.grows and goes_on and self._following(size) > size:
+            if self.grows and self._goes_on(level, gained) and self._following(size) > size:
                 self.sizes.append(self._following(size))
             level += 1
 
@@ -191,8 +190,7 @@ class Search:
 
     def _screen(self) -> bool:
         """Try the whole grid on a sample of the rows, if that makes a difference."""
-        n_rows, n_columns = self.problem.n_rows, self.problem.targets.shape[1] * len(self.folds)
-        size = max(_FEWEST_ROWS, _MANY_SCORES // n_columns)
+        n_rows, size = self.problem.n_rows, self._sample_size()
         if 2 * size > n_rows:
             return False
         rows = np.sort(self.rng.permutation(n_rows)[:size])
@@ -209,6 +207,10 @@ class Search:
         active = rows[np.flatnonzero(screen._active())]
         self.screened = [features.landmarks for features in screen.features], active
         return True
+
+    def _sample_size(self) -> int:
+        n_columns = self.problem.targets.shape[1] * len(self.folds)
+        return max(_FEWEST_ROWS, _MANY_SCORES // n_columns)
 
     def _take_screened_levels(self, screen: Search) -> None:
         """Whether the exact machine was worth its time on the sample decides about all rows."""
@@ -255,6 +257,10 @@ class Search:
         yield from outwards(self.grid, found) if self.explores else whole_grid(self.grid)
         if level == 0 and self.grid.widens:
             yield from widen(self.grid, found)
+
+    def _goes_on(self, level: int, gained: float) -> bool:
+        """Whether more landmarks are worth trying, where those of this level gained so much."""
+        return gained >= self.margin or level < _LEAST_LEVELS
 
     def _rows_are_few(self) -> bool:
         n_scores = self.problem.n_rows * self.problem.n_problems * len(self.folds)
@@ -461,6 +467,10 @@ class Search:
         mean = W.reshape(len(W), -1, self.problem.targets.shape[1]).mean(axis=1)
         kernel = replace(self.kernel, gamma=one.gamma)
         return Model(kernel, function.landmarks, None, mean, self.features[0].dtype)
+
+    def training_of(self, one: Evaluation) -> Training | None:
+        """The fit to all rows, where the search has made it."""
+        return None
 
     def _forget_held_out(self) -> None:
         """Keep the scores of the best; of all, where one that was passed over may be chosen yet."""

@@ -31,6 +31,7 @@ from lasn.elsewhere import anywhere
 from lasn.estimators import LASNClassifier, LASNRegressor, is_single
 from lasn.exact import train_exact
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
+from lasn.landmark_search import LandmarkSearch
 from lasn.landmarks import check_landmarks, count_landmarks
 from lasn.losses import SquaredHinge
 from lasn.machine import KernelMachine
@@ -101,14 +102,17 @@ class _Tuned(KernelMachine):
             if observer is not None:
                 observer.candidate(len(search.evaluations), one)
 
-        search = Search(
+        grows = isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear
+        one_candidate = len(grid.Cs) == len(grid.gammas) == 1
+        landmarks_alone = grows and one_candidate and not self.landmarks_per_fold
+        search = (LandmarkSearch if landmarks_alone else Search)(
             problem,
             folds,
             self._fold_scorer(X, y, sample_weight, single),
             kernel=kernel,
             grid=grid,
             sizes=self._sizes(problem.n_rows, landmarks),
-            grows=isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear,
+            grows=grows,
             allows_exact=self._allows_exact(given, kernel, device),
             landmarks=landmarks,
             per_fold=self.landmarks_per_fold,
@@ -148,7 +152,11 @@ class _Tuned(KernelMachine):
                     on_stage=on_stage,
                 )
                 whole = replace(given, C=chosen.C)
-                training = with_less_memory(lambda: fit(whole.on(place, self.memory_limit)), place)
+                training = search.training_of(chosen) if given is problem else None
+                if training is None:
+                    training = with_less_memory(
+                        lambda: fit(whole.on(place, self.memory_limit)), place
+                    )
             finally:
                 bar.close()
         self._set_fitted(self._attributes(training.model, single), training.newton.history)
