@@ -51,6 +51,14 @@ class LandmarkSearch(Search):
     def _goes_on(self, level: int, gained: float) -> bool:
         return level == 0 or _NEXT_GAIN * gained >= self.margin
 
+    def _shares_inner_products(self) -> bool:
+        """There is one C."""
+        return False
+
+    def _newton(self, level: int) -> NewtonOptions:
+        """To ``tol``, as it may be the model; roughly where the exact machine follows."""
+        return super()._newton(level) if self.ends_exact else self.newton
+
     def _dtype(self, n_columns: int) -> np.dtype:
         """That of a search, unless the model has to be nearer to its minimum than is usual."""
         if self.newton.tol >= _USUAL_TOLERANCE:
@@ -69,13 +77,14 @@ class LandmarkSearch(Search):
         began = perf_counter()
         (C,) = Cs
         features, problem = self.features[0], replace(self.problem, C=C)
+        newton = self._newton(level)
 
         def fit() -> tuple[NewtonResult, list[np.ndarray]]:
             shared = features.at(gamma, len(self.folds) * problem.n_problems)
             known = self._nearest_solution(0, gamma, C)
             start = None if known is None else features.coefficients(known, gamma)
             with manners_of(self.device):
-                return whole_then_folds(problem, self.folds, shared, self.newton, start)
+                return whole_then_folds(problem, self.folds, shared, newton, start)
 
         whole, held_out = with_less_memory(fit, features)
         self.solutions[0, gamma, C] = features.function(whole.W)
@@ -83,10 +92,11 @@ class LandmarkSearch(Search):
         model = Model(kernel, features.landmarks, features.mapping, whole.W, features.dtype)
         self.seconds_of_path = perf_counter() - began
         self._judge(gamma, C, level, held_out, self.seconds_of_path)
-        self.trainings[problem.n_rows, level] = Training(model, whole, {})
+        if newton is self.newton:
+            self.trainings[problem.n_rows, level] = Training(model, whole, {})
 
     def training_of(self, one: Evaluation) -> Training | None:
-        """The fit to all rows, unless it was made on a device or by the exact machine."""
+        """The fit to all rows, unless it was rough, exact or on a device."""
         return None if self.device is not None else self.trainings.get((one.n_rows, one.level))
 
 

@@ -140,7 +140,7 @@ class Search:
         self.exact_models: dict[tuple[float, float], Model] = {}
         self.evaluations: list[Evaluation] = []
         pays = exact_pays(problem, len(folds), memory_limit)
-        self.ends_exact = grows and allows_exact and pays and not self._rows_are_few()
+        self.ends_exact = grows and allows_exact and pays and not self._shares_inner_products()
         self.seconds_of_path = 0.0
         self.n_landmarks = 0
 
@@ -266,16 +266,23 @@ class Search:
         n_scores = self.problem.n_rows * self.problem.n_problems * len(self.folds)
         return self.problem.n_rows <= _FEW_ROWS and n_scores <= _FEW_SCORES
 
+    def _shares_inner_products(self) -> bool:
+        """Whether candidates share so much with many landmarks that the exact machine costs more.
+
+        It computes for each C anew what they find in one F F^T.
+        """
+        return self._rows_are_few()
+
     def _is_exact(self, level: int, size: int) -> bool:
         return self.ends_exact and level > 0 and size >= self.problem.n_rows
 
     def _following(self, size: int) -> int:
         """The next number of landmarks; the same where there is no next."""
         n_rows = self.problem.n_rows
-        if self._rows_are_few():
-            return max(size, min(n_rows, _MANY_LANDMARKS))
         if self.ends_exact:
             return n_rows
+        if self._rows_are_few():
+            return max(size, min(n_rows, _MANY_LANDMARKS))
         return min(n_rows, int(_FOLLOWING * size))
 
     def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:

@@ -42,7 +42,7 @@ from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.search import Search
 from lasn.targets import class_weights
-from lasn.training import train
+from lasn.training import Training, train
 
 _DEFAULT_CS = (1.0, 10.0, 100.0)
 _DEFAULT_GAMMA_FACTORS = (0.25, 1.0, 4.0)
@@ -133,30 +133,9 @@ class _Tuned(KernelMachine):
                 on_stage("search")
                 search.run()
                 searched = perf_counter()
-                chosen = search.chosen
-                chosen_landmarks = search.landmarks_of_level[chosen.level]
-                place = Place(device)
-                known = search.model_of(chosen)
-                fit = partial(
-                    partial(train_exact, start=known)
-                    if chosen.exact
-                    else partial(train, guess=known),
-                    kernel=replace(kernel, gamma=chosen.gamma),
-                    n_landmarks=chosen.n_landmarks,
-                    landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
-                    newton=newton,
-                    rng=rng,
-                    eigenvalue_cutoff=self.eigenvalue_cutoff,
-                    dtype=self.dtype,
-                    memory_limit=self.memory_limit,
-                    on_stage=on_stage,
-                )
-                whole = replace(given, C=chosen.C)
-                training = search.training_of(chosen) if given is problem else None
+                training = search.training_of(search.chosen) if given is problem else None
                 if training is None:
-                    training = with_less_memory(
-                        lambda: fit(whole.on(place, self.memory_limit)), place
-                    )
+                    training = self._refit(given, search, device, on_stage)
             finally:
                 bar.close()
         self._set_fitted(self._attributes(training.model, single), training.newton.history)
@@ -164,6 +143,25 @@ class _Tuned(KernelMachine):
         self._set_results(search)
         training.newton.warn_unless_converged(newton, training.model.dtype)
         return search
+
+    def _refit(self, given: Problem | ChunkedProblem, search: Search, device, on_stage) -> Training:
+        """Fit the chosen candidate to all rows, starting from its folds' models."""
+        chosen, place = search.chosen, Place(device)
+        known, landmarks = search.model_of(chosen), search.landmarks_of_level[chosen.level]
+        fit = partial(
+            partial(train_exact, start=known) if chosen.exact else partial(train, guess=known),
+            kernel=replace(search.kernel, gamma=chosen.gamma),
+            n_landmarks=chosen.n_landmarks,
+            landmarks=self.landmarks if self.landmarks_per_fold else landmarks,
+            newton=search.newton,
+            rng=search.rng,
+            eigenvalue_cutoff=self.eigenvalue_cutoff,
+            dtype=self.dtype,
+            memory_limit=self.memory_limit,
+            on_stage=on_stage,
+        )
+        whole = replace(given, C=chosen.C)
+        return with_less_memory(lambda: fit(whole.on(place, self.memory_limit)), place)
 
     def _allows_exact(self, given: Problem | ChunkedProblem, kernel: Kernel, device) -> bool:
         """Whether the best may be the exact machine: by its own solver, for rows in memory.
