@@ -323,8 +323,12 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         rows are few, it goes on with 2000 of them, or all, at once. With many classes and up to
         20 000 rows it goes on with the exact machine instead, which counts as all rows: the model
         is then that of ``LASNClassifier(solver="exact")``. The first two numbers of landmarks are
-        solved to a tolerance of 0.01, if ``tol`` is smaller. Numbers are all tried, each with every
-        C and gamma.
+        solved to a tolerance of 0.01, if ``tol`` is smaller. With one C and one gamma it fits each
+        number to all rows, and the folds from there, so that the best needs no further fit. To try
+        twice as many costs more than all before; so it goes on only while half of what the last
+        doubling gained, which the next may gain, is ``landmark_margin`` or more. The exact machine
+        follows the first number wherever it pays: up to 200 rows for each class and fold, and
+        20 000 in all. Numbers are all tried, each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
@@ -335,7 +339,8 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
 device, dtype, verbose, eigenvalue_cutoff :
         As for :class:`LASNClassifier`.
     landmark_margin : float, default=1e-3
-        How much of the score twice the landmarks must gain to go on, for ``n_landmarks="auto"``.
+        How much of the score twice the landmarks must gain, or be expected to gain, to go on, for
+        ``n_landmarks="auto"``.
     landmarks_per_fold : bool, default=False
         Landmarks are points of the input space, chosen once from all rows, the held-out ones among
         them: a held-out row may so have a landmark near it, as every row has in the final fit.
@@ -370,7 +375,7 @@ device, dtype, verbose, eigenvalue_cutoff :
     n_splits_ : int
     stage_seconds_ : dict
         Seconds of ``"search"``, and of the stages of the last fit: ``"landmarks"``, ``"map"`` and
-        ``"solve"``.
+        ``"solve"``; of the search alone, where that has fitted the best to all rows already.
     classes_, landmarks_, n_landmarks_, coef_, dual_coef_, intercept_, gamma_, history_, ... :
         Of the model that was refitted on all rows, as for :class:`LASNClassifier`.
 
