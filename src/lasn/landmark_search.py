@@ -29,8 +29,8 @@ from lasn.search import Search
 from lasn.shared_features import GammaFeatures
 from lasn.training import Training, manners_of, minimize_with_bill, resolve_dtype
 
-# What twice the landmarks gain is about this part of what the last doubling gained, or less: the
-# eigenvalues of a smooth kernel, which landmarks stand for, fall at least so fast.
+# What twice the landmarks may be expected to gain, as a part of what the last doubling gained. If
+# what k landmarks leave out falls like 1 / k, gains halve; for smooth kernels it falls faster.
 _NEXT_GAIN = 0.5
 # What float32 reaches with ease.
 _USUAL_TOLERANCE = NewtonOptions().tol
