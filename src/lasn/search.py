@@ -54,7 +54,7 @@ from lasn.newton import NewtonOptions
 from lasn.problem import Problem
 from lasn.shared_features import Function, SharedFeatures
 from lasn.threads import serial_products
-from lasn.training import find_landmarks, manners_of, resolve_dtype
+from lasn.training import Training, find_landmarks, manners_of, resolve_dtype
 
 # Rows times columns (classes times folds) up to which the whole grid is tried on all rows, and the
 # fewest rows that it is tried on otherwise.
@@ -142,7 +142,7 @@ class Search:
         self.exact_models: dict[tuple[float, float], Model] = {}
         self.evaluations: list[Evaluation] = []
         pays = exact_pays(problem, len(folds), memory_limit, device)
-        self.ends_exact = grows and allows_exact and pays and not self._rows_are_few()
+        self.ends_exact = grows and allows_exact and pays and not self._shares_inner_products()
         self.seconds_of_path = 0.0
         self.n_landmarks = 0
 
@@ -172,8 +172,7 @@ class Search:
                     evaluate(gamma, Cs, level)
                 if known:
                     gained = self.level_best(level).score - best_of(known).score
-            goes_on = gained >= self.margin or level < _LEAST_LEVELS
-            if self.grows and goes_on and self._following(size) > size:
+            if self.grows and self._goes_on(level, gained) and self._following(size) > size:
                 self.sizes.append(self._following(size))
             level += 1
 
@@ -193,8 +192,7 @@ class Search:
 
     def _screen(self) -> bool:
         """Try the whole grid on a sample of the rows, if that makes a difference."""
-        n_rows, n_columns = self.problem.n_rows, self.problem.targets.shape[1] * len(self.folds)
-        size = max(_FEWEST_ROWS, _MANY_SCORES // n_columns)
+        n_rows, size = self.problem.n_rows, self._sample_size()
         if 2 * size > n_rows:
             return False
         rows = np.sort(self.rng.permutation(n_rows)[:size])
@@ -211,6 +209,10 @@ class Search:
         active = rows[np.flatnonzero(screen._active())]
         self.screened = [features.landmarks for features in screen.features], active
         return True
+
+    def _sample_size(self) -> int:
+        n_columns = self.problem.targets.shape[1] * len(self.folds)
+        return max(_FEWEST_ROWS, _MANY_SCORES // n_columns)
 
     def _take_screened_levels(self, screen: Search) -> None:
         """Whether the exact machine was worth its time on the sample decides about all rows."""
@@ -258,9 +260,20 @@ class Search:
         if level == 0 and self.grid.widens:
             yield from widen(self.grid, found)
 
+    def _goes_on(self, level: int, gained: float) -> bool:
+        """Whether more landmarks are worth trying, where those of this level gained so much."""
+        return gained >= self.margin or level < _LEAST_LEVELS
+
     def _rows_are_few(self) -> bool:
         n_scores = self.problem.n_rows * self.problem.n_problems * len(self.folds)
         return self.problem.n_rows <= _FEW_ROWS and n_scores <= _FEW_SCORES
+
+    def _shares_inner_products(self) -> bool:
+        """Whether candidates share so much with many landmarks that the exact machine costs more.
+
+        It computes for each C anew what they find in one F F^T.
+        """
+        return self._rows_are_few()
 
     def _is_exact(self, level: int, size: int) -> bool:
         return self.ends_exact and level > 0 and size >= self.problem.n_rows
@@ -268,10 +281,10 @@ class Search:
     def _following(self, size: int) -> int:
         """The next number of landmarks; the same where there is no next."""
         n_rows = self.problem.n_rows
-        if self._rows_are_few():
-            return max(size, min(n_rows, _MANY_LANDMARKS))
         if self.ends_exact:
             return n_rows
+        if self._rows_are_few():
+            return max(size, min(n_rows, _MANY_LANDMARKS))
         return min(n_rows, int(_FOLLOWING * size))
 
     def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:
@@ -468,6 +481,10 @@ class Search:
         mean = W.reshape(len(W), -1, self.problem.targets.shape[1]).mean(axis=1)
         kernel = replace(self.kernel, gamma=one.gamma)
         return Model(kernel, function.landmarks, None, mean, self.features[0].dtype)
+
+    def training_of(self, one: Evaluation) -> Training | None:
+        """The fit to all rows, where the search has made it."""
+        return None
 
     def _forget_held_out(self) -> None:
         """Keep the scores of the best; of all, where one that was passed over may be chosen yet."""

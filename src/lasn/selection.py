@@ -31,6 +31,7 @@ from lasn.elsewhere import anywhere
 from lasn.estimators import LASNClassifier, LASNRegressor, is_single
 from lasn.exact import train_exact
 from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
+from lasn.landmark_search import LandmarkSearch
 from lasn.landmarks import check_landmarks, count_landmarks
 from lasn.losses import SquaredHinge
 from lasn.machine import KernelMachine
@@ -41,7 +42,7 @@ from lasn.problem import Problem
 from lasn.progress import ProgressBar
 from lasn.search import Search
 from lasn.targets import class_weights
-from lasn.training import train
+from lasn.training import Training, train
 
 _DEFAULT_CS = (1.0, 10.0, 100.0)
 _DEFAULT_GAMMA_FACTORS = (0.25, 1.0, 4.0)
@@ -101,14 +102,17 @@ class _Tuned(KernelMachine):
             if observer is not None:
                 observer.candidate(len(search.evaluations), one)
 
-        search = Search(
+        grows = isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear
+        one_candidate = len(grid.Cs) == len(grid.gammas) == 1
+        landmarks_alone = grows and one_candidate and not self.landmarks_per_fold
+        search = (LandmarkSearch if landmarks_alone else Search)(
             problem,
             folds,
             self._fold_scorer(X, y, sample_weight, single),
             kernel=kernel,
             grid=grid,
             sizes=self._sizes(problem.n_rows, landmarks),
-            grows=isinstance(self.n_landmarks, str) and isinstance(landmarks, str) and not linear,
+            grows=grows,
             allows_exact=self._allows_exact(given, kernel),
             landmarks=landmarks,
             per_fold=self.landmarks_per_fold,
@@ -129,26 +133,9 @@ class _Tuned(KernelMachine):
                 on_stage("search")
                 search.run()
                 searched = perf_counter()
-                chosen = search.chosen
-                chosen_landmarks = search.landmarks_of_level[chosen.level]
-                place = Place(device)
-                known = search.model_of(chosen)
-                fit = partial(
-                    partial(train_exact, start=known)
-                    if chosen.exact
-                    else partial(train, guess=known),
-                    kernel=replace(kernel, gamma=chosen.gamma),
-                    n_landmarks=chosen.n_landmarks,
-                    landmarks=self.landmarks if self.landmarks_per_fold else chosen_landmarks,
-                    newton=newton,
-                    rng=rng,
-                    eigenvalue_cutoff=self.eigenvalue_cutoff,
-                    dtype=self.dtype,
-                    memory_limit=self.memory_limit,
-                    on_stage=on_stage,
-                )
-                whole = replace(given, C=chosen.C)
-                training = with_less_memory(lambda: fit(whole.on(place, self.memory_limit)), place)
+                training = search.training_of(search.chosen) if given is problem else None
+                if training is None:
+                    training = self._refit(given, search, device, on_stage)
             finally:
                 bar.close()
         self._set_fitted(self._attributes(training.model, single), training.newton.history)
@@ -156,6 +143,25 @@ class _Tuned(KernelMachine):
         self._set_results(search)
         training.newton.warn_unless_converged(newton, training.model.dtype)
         return search
+
+    def _refit(self, given: Problem | ChunkedProblem, search: Search, device, on_stage) -> Training:
+        """Fit the chosen candidate to all rows, starting from its folds' models."""
+        chosen, place = search.chosen, Place(device)
+        known, landmarks = search.model_of(chosen), search.landmarks_of_level[chosen.level]
+        fit = partial(
+            partial(train_exact, start=known) if chosen.exact else partial(train, guess=known),
+            kernel=replace(search.kernel, gamma=chosen.gamma),
+            n_landmarks=chosen.n_landmarks,
+            landmarks=self.landmarks if self.landmarks_per_fold else landmarks,
+            newton=search.newton,
+            rng=search.rng,
+            eigenvalue_cutoff=self.eigenvalue_cutoff,
+            dtype=self.dtype,
+            memory_limit=self.memory_limit,
+            on_stage=on_stage,
+        )
+        whole = replace(given, C=chosen.C)
+        return with_less_memory(lambda: fit(whole.on(place, self.memory_limit)), place)
 
     def _allows_exact(self, given: Problem | ChunkedProblem, kernel: Kernel) -> bool:
         """Whether the best may be the exact machine: by its own solver, for rows in memory.
@@ -316,8 +322,12 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         rows are few, it goes on with 2000 of them, or all, at once. With many classes and up to
         20 000 rows it goes on with the exact machine instead, which counts as all rows: the model
         is then that of ``LASNClassifier(solver="exact")``. The first two numbers of landmarks are
-        solved to a tolerance of 0.01, if ``tol`` is smaller. Numbers are all tried, each with every
-        C and gamma.
+        solved to a tolerance of 0.01, if ``tol`` is smaller. With one C and one gamma it fits each
+        number to all rows, and the folds from there, so that the best needs no further fit. To try
+        twice as many costs more than all before; so it goes on only while half of what the last
+        doubling gained, which the next may gain, is ``landmark_margin`` or more. The exact machine
+        follows the first number wherever it pays: up to 200 rows for each class and fold, and
+        20 000 in all. Numbers are all tried, each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
@@ -328,7 +338,8 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
 device, dtype, verbose, eigenvalue_cutoff :
         As for :class:`LASNClassifier`.
     landmark_margin : float, default=1e-3
-        How much of the score twice the landmarks must gain to go on, for ``n_landmarks="auto"``.
+        How much of the score twice the landmarks must gain, or be expected to gain, to go on, for
+        ``n_landmarks="auto"``.
     landmarks_per_fold : bool, default=False
         Landmarks are points of the input space, chosen once from all rows, the held-out ones among
         them: a held-out row may so have a landmark near it, as every row has in the final fit.
@@ -363,7 +374,7 @@ device, dtype, verbose, eigenvalue_cutoff :
     n_splits_ : int
     stage_seconds_ : dict
         Seconds of ``"search"``, and of the stages of the last fit: ``"landmarks"``, ``"map"`` and
-        ``"solve"``.
+        ``"solve"``; of the search alone, where that has fitted the best to all rows already.
     classes_, landmarks_, n_landmarks_, coef_, dual_coef_, intercept_, gamma_, history_, ... :
         Of the model that was refitted on all rows, as for :class:`LASNClassifier`.
 

@@ -196,12 +196,12 @@ def _minimize(
     def attempt() -> NewtonResult:
         with manners_of(problem.device):
             objective = problem.objective(model, memory, once)
-            return _minimize_objective(objective, start, options, on_iteration)
+            return minimize_with_bill(objective, start, options, on_iteration)
 
     return with_less_memory(attempt, memory)
 
 
-def _minimize_objective(
+def minimize_with_bill(
     objective: RegularizedLoss, start: NewtonStart, options: NewtonOptions, on_iteration
 ) -> NewtonResult:
     """Algorithm 1, whose records say what each iteration cost: passes over rows, bytes moved."""

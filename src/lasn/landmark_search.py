@@ -1,0 +1,136 @@
+"""The number of landmarks alone, where one C and one gamma are given.
+
+::
+
+    k = 100, 200, ...     landmarks: those of the k before, and as many more
+        all rows          W, from where the k before ended
+        without a fold    W, from that of all rows, with its Hessians as preconditioners
+
+With nothing else to compare, every k is fitted to all rows as it would be by itself. Without one
+fold of them the minimum is nearby, so that all folds together cost less than that fit does; and the
+best k is fitted already when it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from time import perf_counter
+
+import numpy as np
+
+from lasn.cross_validation import Evaluation, Fold, fold_columns, held_out_scores
+from lasn.memory import with_less_memory
+from lasn.model import Model
+from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, minimize
+from lasn.objective import RegularizedLoss
+from lasn.problem import Problem
+from lasn.search import Search
+from lasn.shared_features import GammaFeatures
+from lasn.training import Training, manners_of, minimize_with_bill, resolve_dtype
+
+# What twice the landmarks may be expected to gain, as a part of what the last doubling gained. If
+# what k landmarks leave out falls like 1 / k, gains halve; for smooth kernels it falls faster.
+_NEXT_GAIN = 0.5
+# What float32 reaches with ease.
+_USUAL_TOLERANCE = NewtonOptions().tol
+
+
+class LandmarkSearch(Search):
+    """A search over numbers of landmarks, with one C and one gamma.
+
+    To know what twice the landmarks gain they would have to be fitted, which costs up to four times
+    what all the search has cost before. So it goes on as long as they are expected to gain
+    ``margin``, by what the last doubling gained.
+    """
+
+    def __init__(self, *given, **options):
+        super().__init__(*given, **options)
+        self.trainings: dict[tuple[int, int], Training] = {}  # by rows and level
+
+    def _goes_on(self, level: int, gained: float) -> bool:
+        return level == 0 or _NEXT_GAIN * gained >= self.margin
+
+    def _shares_inner_products(self) -> bool:
+        """There is one C."""
+        return False
+
+    def _newton(self, level: int) -> NewtonOptions:
+        """To ``tol``, as it may be the model; roughly where the exact machine follows."""
+        return super()._newton(level) if self.ends_exact else self.newton
+
+    def _dtype(self, n_columns: int) -> np.dtype:
+        """That of a search, unless the model has to be nearer to its minimum than is usual."""
+        if self.newton.tol >= _USUAL_TOLERANCE:
+            return super()._dtype(n_columns)
+        return resolve_dtype(self.dtype, self.problem.n_rows * n_columns)
+
+    def _screen(self) -> bool:
+        """A sample of the rows can tell one thing: whether the exact machine is worth its time."""
+        return self.ends_exact and super()._screen()
+
+    def _sample_size(self) -> int:
+        """Half of what a grid takes: one difference on the same rows has less noise than scores."""
+        return super()._sample_size() // 2
+
+    def _evaluate(self, gamma: float, Cs: list[float], level: int) -> None:
+        began = perf_counter()
+        (C,) = Cs
+        features, problem = self.features[0], replace(self.problem, C=C)
+        newton = self._newton(level)
+
+        def fit() -> tuple[NewtonResult, list[np.ndarray]]:
+            shared = features.at(gamma, len(self.folds) * problem.n_problems)
+            known = self._nearest_solution(0, gamma, C)
+            start = None if known is None else features.coefficients(known, gamma)
+            with manners_of(self.device):
+                return whole_then_folds(problem, self.folds, shared, newton, start)
+
+        whole, held_out = with_less_memory(fit, features)
+        self.solutions[0, gamma, C] = features.function(whole.W)
+        kernel = replace(self.kernel, gamma=gamma)
+        model = Model(kernel, features.landmarks, features.mapping, whole.W, features.dtype)
+        self.seconds_of_path = perf_counter() - began
+        self._judge(gamma, C, level, held_out, self.seconds_of_path)
+        if newton is self.newton:
+            self.trainings[problem.n_rows, level] = Training(model, whole, {})
+
+    def training_of(self, one: Evaluation) -> Training | None:
+        """The fit to all rows, unless it was rough, exact or on a device."""
+        return None if self.device is not None else self.trainings.get((one.n_rows, one.level))
+
+
+def whole_then_folds(
+    problem: Problem,
+    folds: Sequence[Fold],
+    features: GammaFeatures,
+    newton: NewtonOptions,
+    start: np.ndarray | None,
+) -> tuple[NewtonResult, list[np.ndarray]]:
+    """The fit to all rows, from a W or zero, and the scores that each fold holds out: (m, c) each.
+
+    Each fold is solved to the same tolerance as all rows, so that where it began does not matter
+    to where it ends.
+    """
+
+    def objective(targets: np.ndarray, weights: np.ndarray, alike=None) -> RegularizedLoss:
+        blocks, mapping, inner = features.blocks, features.mapping, features.inner
+        costs = problem.C * weights
+        return RegularizedLoss(blocks, mapping, problem.loss, targets, costs, alike, inner)
+
+    n_rows, n_problems, precision = problem.n_rows, problem.n_problems, str(features.blocks.dtype)
+    all_rows = objective(problem.targets, problem.sample_weight)
+    if start is None:
+        start = np.zeros((all_rows.n_variables, n_problems))
+    whole = minimize_with_bill(
+        all_rows,
+        NewtonStart(start),
+        newton,
+        lambda W, record: record.update(rows=n_rows, precision=precision),
+    )
+    targets, weights = fold_columns(problem, folds)
+    without_fold = objective(targets, weights, np.tile(np.arange(n_problems), len(folds)))
+    hessians = [one and one.elsewhere() for one in whole.assembled] * len(folds)
+    near = NewtonStart(np.tile(whole.W, len(folds)), preconditioners=hessians)
+    fitted = minimize(without_fold, near, newton)
+    return whole, held_out_scores(without_fold.scores(fitted.W), folds)
