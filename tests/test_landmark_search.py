@@ -89,7 +89,7 @@ def test_whole_and_folds_are_those_of_a_plain_loop(n_classes):
         )
 
 
-def test_folds_take_fewer_steps_than_all_rows_did(many_rows, monkeypatch):
+def test_folds_take_no_more_steps_than_all_rows_did(many_rows, monkeypatch):
     steps = []
     minimize = lasn.landmark_search.minimize
     monkeypatch.setattr(
@@ -100,7 +100,7 @@ def test_folds_take_fewer_steps_than_all_rows_did(many_rows, monkeypatch):
     X, y = chequered_board()
     model = search(X, y)
     by_itself = LASNClassifier(landmarks=model.landmarks_, C=10.0, gamma=100.0).fit(X, y)
-    assert all(one.n_iter < by_itself.n_iter_ for one in steps)
+    assert all(one.n_iter <= by_itself.n_iter_ for one in steps)
 
 
 def test_each_number_of_landmarks_is_one_fit_and_one_of_all_folds(many_rows, fits, monkeypatch):
