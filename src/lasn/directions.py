@@ -26,8 +26,6 @@ _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
-# What a solution that is exact but for rounding may leave of the gradient.
-_EXACT = 1e-3
 # A Hessian for preconditioning wants so many active rows for each column at least.
 _ROWS_A_COLUMN = 4
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -157,7 +155,7 @@ class DirectionSolver:
         if len(self.assembled) > 1:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
-        self.rows_are_exact: bool | None = None  # not known before they were tried
+        self.rows_are_exact = True  # until they were not
 
     def solve(self, curvature, columns, gradient, forcing, W) -> tuple[np.ndarray, np.ndarray]:
         """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column.
@@ -179,13 +177,11 @@ class DirectionSolver:
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
             D = curvature.solve_by_rows(-gradient)
-            if self.rows_are_exact is None:
-                residual = curvature.product(D, np.arange(len(columns))) + gradient
-                within = column_norms(residual) <= _EXACT * column_norms(gradient)
-                self.rows_are_exact = bool(np.all(within))
-            if self.rows_are_exact:
+            residual = curvature.product(D, np.arange(len(columns))) + gradient
+            if np.all(column_norms(residual) <= forcing * column_norms(gradient)):
                 return D, np.zeros(len(columns), dtype=int)
             # Large kernel values: too much was lost to rounding, and will be again.
+            self.rows_are_exact = False
             return self.solve(curvature, columns, gradient, forcing, W)
         with_factors = {}
         most = self.max_cg_iter
@@ -242,7 +238,7 @@ class DirectionSolver:
         renewed = np.inf
         if self.sample is not None and not self.sample.is_at(W):
             renewed = self.expected_steps["renewed"] * (product + solve) + self.sample.cost
-        rows = np.inf if self.rows_are_exact is False else curvature.rows_cost
+        rows = curvature.rows_cost if self.rows_are_exact else np.inf
         if prepared < min(direct, rows) and not self._known(columns):
             for group in self._groups(columns):
                 prepared += curvature.mean_assembly_cost(group) + factoring
