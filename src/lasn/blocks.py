@@ -31,9 +31,9 @@ from lasn.disk_features import DiskFeatures
 from lasn.kernels import KernelColumns
 from lasn.threads import n_threads, run_in_threads
 
-# Bytes of one block: short enough to meet caches, and at least two rows a column, long enough for
-# matrix products.
-_BLOCK_BYTES = 4 << 20
+# Bytes of one block: so long that threads seldom wait for each other between two products, and the
+# system gives memory in large pages; and at least two rows a column, for matrix products.
+_BLOCK_BYTES = 16 << 20
 _ROWS_PER_COLUMN = 2
 # Beside the features themselves, a fit copies the active ones: up to half of them.
 _ROOM_FOR_COPIES = 0.5
