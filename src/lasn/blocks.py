@@ -17,6 +17,7 @@ are NumPy arrays or tensors, all of one kind.
 
 from __future__ import annotations
 
+import mmap
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -31,10 +32,12 @@ from lasn.disk_features import DiskFeatures
 from lasn.kernels import KernelColumns
 from lasn.threads import n_threads, run_in_threads
 
-# Bytes of one block: so long that threads seldom wait for each other between two products, and the
-# system gives memory in large pages; and at least two rows a column, for matrix products.
+# Bytes of one block: so long that threads seldom wait for each other between two products; and at
+# least two rows a column, for matrix products.
 _BLOCK_BYTES = 16 << 20
 _ROWS_PER_COLUMN = 2
+# From so many bytes on NumPy asks for large pages.
+_LARGE = 4 << 20
 # Beside the features themselves, a fit copies the active ones: up to half of them.
 _ROOM_FOR_COPIES = 0.5
 
@@ -149,7 +152,7 @@ class Workspace:
                 self.free = [one for one in self.free if one is not buffer]
             else:
                 self.free = []  # too small for this stage: two stages' memory would pass the limit
-                buffer = np.empty(size, dtype=np.uint8)
+                buffer = _room(size)
             self.taken.append(buffer)
         return buffer[:size].view(dtype).reshape(n_rows, n_columns)
 
@@ -168,6 +171,18 @@ class Workspace:
         """End the use of all arrays handed out so far."""
         self.free += self.taken
         self.taken = []
+
+
+def _room(size: int) -> np.ndarray:
+    """So many bytes, in pages of the system's usual size.
+
+    NumPy asks for large pages, and where memory is in pieces the system moves others about to make
+    some: that can take longer than a fit.
+    """
+    if size < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
+        return np.empty(size, dtype=np.uint8)
+    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    return np.frombuffer(room, dtype=np.uint8)
 
 
 class MemoryBlocks:

@@ -26,6 +26,8 @@ _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
+# Where rounding has cost a solution by rows so little of the gradient, the others are not checked.
+_NEXT_TO_NOTHING = 1e-6
 # A Hessian for preconditioning wants so many active rows for each column at least.
 _ROWS_A_COLUMN = 4
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -156,6 +158,7 @@ class DirectionSolver:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
         self.rows_are_exact = True  # until they were not
+        self.trusts_rows = False
 
     def solve(self, curvature, columns, gradient, forcing, W) -> tuple[np.ndarray, np.ndarray]:
         """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column.
@@ -177,8 +180,12 @@ class DirectionSolver:
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
             D = curvature.solve_by_rows(-gradient)
+            if self.trusts_rows:
+                return D, np.zeros(len(columns), dtype=int)
             residual = curvature.product(D, np.arange(len(columns))) + gradient
-            if np.all(column_norms(residual) <= forcing * column_norms(gradient)):
+            error = column_norms(residual) / column_norms(gradient)
+            self.trusts_rows = bool(np.all(error <= _NEXT_TO_NOTHING))
+            if np.all(error <= forcing):
                 return D, np.zeros(len(columns), dtype=int)
             # Large kernel values: too much was lost to rounding, and will be again.
             self.rows_are_exact = False
