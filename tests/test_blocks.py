@@ -144,3 +144,17 @@ def test_an_error_in_a_thread_is_raised(rows, columns):
 
     with pytest.raises(ZeroDivisionError, match="in a block"):
         MemoryBlocks(rows, columns, np.float64, 1 << 30).run(fail)
+
+
+@pytest.mark.parametrize("n_rows", [1 << 10, 1 << 20])
+def test_room_is_there_and_can_be_written_to(n_rows):
+    """Large pieces come from the system, small ones from NumPy."""
+    room = Workspace().take(n_rows, 4, np.dtype(np.float32))
+    room[:] = 1.0
+    assert room.shape == (n_rows, 4)
+    assert room.sum() == 4 * n_rows
+
+
+def test_more_room_than_there_is_is_a_memory_error():
+    with pytest.raises(MemoryError):
+        Workspace().take(1 << 44, 1 << 10, np.dtype(np.float32))

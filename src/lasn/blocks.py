@@ -181,7 +181,10 @@ def _room(size: int) -> np.ndarray:
     """
     if size < _LARGE or not hasattr(mmap, "MAP_PRIVATE"):
         return np.empty(size, dtype=np.uint8)
-    room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        room = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError:  # there is not so much: NumPy says it as a MemoryError
+        return np.empty(size, dtype=np.uint8)
     return np.frombuffer(room, dtype=np.uint8)
 
 

@@ -230,7 +230,7 @@ class DirectionSolver:
 
     def _choose(self, curvature, columns, W) -> str:
         if self.solver != "auto":
-            return {"newton": "factor", "newton-cg": "plain"}.get(self.solver, self.solver)
+            return {"newton": "factor", "newton-cg": "plain"}[self.solver]
         n_variables = len(W)
         factoring = curvature.costs.factor * n_variables**3 / 3.0
         direct = sum(

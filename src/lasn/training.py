@@ -55,9 +55,9 @@ _FEW_ROWS = 2000
 # Rows whose score is further than this from being active rest while the others are solved, if
 # those are few enough.
 _MARGINS = (0.5, 0.25)
+_FEW = 0.6
 # Matrices of the Hessian's size that a solve holds at once: assembled, factored, summed by threads.
 _HESSIANS = 10
-_FEW = 0.6
 
 
 @dataclass
