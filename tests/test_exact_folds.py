@@ -23,7 +23,7 @@ pytestmark = every_place
 CS, GAMMAS = [1.0, 10.0], [30.0, 120.0, 480.0]
 
 
-def coloured_board(n_rows=900, fields=9, n_colours=4):
+def coloured_board(n_rows=900, fields=12, n_colours=4):
     """Each field of a board has one of a few colours: a few landmarks are not enough."""
     rng = np.random.RandomState(0)
     X = rng.uniform(size=(n_rows, 2))

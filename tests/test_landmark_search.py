@@ -104,7 +104,7 @@ def test_folds_take_no_more_steps_than_all_rows_did(many_rows, monkeypatch):
 
 
 def test_each_number_of_landmarks_is_one_fit_and_one_of_all_folds(many_rows, fits, monkeypatch):
-    """And one feature matrix: the best is not fitted again."""
+    """And one feature matrix: the best is not fitted again, unless rows stood for its landmarks."""
     made = []
     make = SharedFeatures._make
     monkeypatch.setattr(
@@ -112,12 +112,29 @@ def test_each_number_of_landmarks_is_one_fit_and_one_of_all_folds(many_rows, fit
     )
     monkeypatch.setattr(lasn.selection, "train", lambda *_, **__: pytest.fail("fitted again"))
     X, y = chequered_board()
-    model = search(X, y)
+    model = search(X, y, landmarks="kmeans")
     n_levels = len(model.landmark_curve_)
     assert n_levels >= 3
     assert fits == [1, 5] * n_levels
     assert len(made) == n_levels
     assert model.history_[-1]["relative_gradient"] <= model.tol
+
+
+def test_the_model_has_centres_where_rows_stood_for_them_in_folds(many_rows, monkeypatch):
+    """The mean of rows of one class would tell folds which class those that they hold out have."""
+    in_folds = []
+    make = SharedFeatures._make
+    monkeypatch.setattr(
+        SharedFeatures,
+        "_make",
+        lambda self, *given: (in_folds.append(self.landmarks), make(self, *given))[1],
+    )
+    X, y = chequered_board()
+    model = search(X, y, one_standard_error=True)
+    rows = {tuple(row) for row in X}
+    assert all(tuple(row) in rows for landmarks in in_folds for row in landmarks)
+    assert any(len(landmarks) == model.n_landmarks_ for landmarks in in_folds)
+    assert sum(tuple(row) in rows for row in model.landmarks_) < model.n_landmarks_ / 2
 
 
 def test_the_best_is_the_fit_with_its_landmarks(many_rows):
@@ -188,7 +205,8 @@ def test_only_the_exact_machine_is_tried_on_a_sample(many_rows, monkeypatch, n_c
 def test_features_are_as_wide_as_the_tolerance_needs(many_rows):
     X, y = halves(6000)
     assert search(X, y, gammas=[0.5]).landmarks_.shape[0] <= 200
-    widths = [search(X, y, gammas=[0.5], tol=tol).history_[0]["precision"] for tol in (1e-3, 1e-5)]
+    fitted = [search(X, y, gammas=[0.5], landmarks="kmeans", tol=tol) for tol in (1e-3, 1e-5)]
+    widths = [model.history_[0]["precision"] for model in fitted]
     assert widths == ["float32", "float64"]
 
 

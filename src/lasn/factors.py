@@ -56,6 +56,8 @@ class _TriangularFactor:
         return found.astype(np.float64, copy=False)
 
     def rounded(self):
+        if np.abs(self.lower).max() > np.finfo(np.float32).max:
+            return self
         return _TriangularFactor(self.lower.astype(np.float32), self.shift)
 
 

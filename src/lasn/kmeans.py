@@ -70,6 +70,31 @@ def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return labels, scores
 
 
+def nearest_points(X: Any, centres: Any) -> np.ndarray:
+    """The position of the row of X that is nearest to each centre, shape (k,)."""
+    points, targets = X.astype(np.float32), _dense(centres.astype(np.float32))
+    sparse = sp.issparse(X)
+    if not sparse:
+        origin = points.mean(axis=0, dtype=np.float64)
+        points, targets = (points - origin).astype(np.float32), targets - origin
+    doubled = (-2.0 * targets).astype(np.float32)
+    squares = row_norms_squared(points).astype(np.float32)
+    n_rows = points.shape[0]
+    size = max(64, _SCORES_A_SLICE // len(targets))
+    nearest = np.empty((-(-n_rows // size), len(targets)), dtype=int)
+    scores = np.empty(nearest.shape, dtype=np.float32)
+
+    def look(part: slice) -> None:
+        values = (points[part] @ doubled.T).T if sparse else doubled @ points[part].T
+        values += squares[part]
+        place = values.argmin(axis=1)
+        nearest[part.start // size] = part.start + place
+        scores[part.start // size] = values[np.arange(len(place)), place]
+
+    for_each_slice(n_rows, size, look)
+    return nearest[scores.argmin(axis=0), np.arange(len(targets))]
+
+
 def _without_empty(labels: np.ndarray, distances: np.ndarray, k: int) -> np.ndarray:
     """The labels, with the rows furthest from their centres given to centres that have none."""
     empty = np.flatnonzero(np.bincount(labels, minlength=k) == 0)

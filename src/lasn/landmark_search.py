@@ -80,7 +80,7 @@ class LandmarkSearch(Search):
         newton = self._newton(level)
 
         def fit() -> tuple[NewtonResult, list[np.ndarray]]:
-            shared = features.at(gamma, len(self.folds) * problem.n_problems)
+            shared = features.at(gamma, len(self.folds) * problem.n_problems, n_costs=1)
             known = self._nearest_solution(0, gamma, C)
             start = None if known is None else features.coefficients(known, gamma)
             with manners_of(self.device):
@@ -96,8 +96,11 @@ class LandmarkSearch(Search):
             self.trainings[problem.n_rows, level] = Training(model, whole, {})
 
     def training_of(self, one: Evaluation) -> Training | None:
-        """The fit to all rows, unless it was rough, exact or on a device."""
-        return None if self.device is not None else self.trainings.get((one.n_rows, one.level))
+        """The fit to all rows, unless it was rough, exact, with rows for centres or on a device."""
+        stand_ins = any(part.places is not None for part in self.landmarks_of_level[one.level])
+        if self.device is not None or stand_ins:
+            return None
+        return self.trainings.get((one.n_rows, one.level))
 
 
 def whole_then_folds(

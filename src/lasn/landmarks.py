@@ -32,7 +32,7 @@ from sklearn.utils import check_array
 
 from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dtype, to_numpy
 from lasn.caller import warn_caller
-from lasn.kmeans import kmeans_centres
+from lasn.kmeans import kmeans_centres, nearest_points
 
 # k-means, and the fit on the way to the boundary, look at so many rows for each landmark.
 MIN_KMEANS_ROWS, MAX_KMEANS_ROWS = 8000, 20_000
@@ -176,7 +176,8 @@ def more_landmarks(method: str, X, landmarks, k: int, rows: np.ndarray, groups, 
     if method == "uniform":
         p = sample_weight[rows] / sample_weight[rows].sum()
         new = X[np.sort(rng.choice(rows, size=min(n_new, len(rows)), replace=False, p=p))]
-        return nearest_rows(X, stack_rows(landmarks, new))
+        everything = stack_rows(landmarks, new)
+        return X[nearest_places(X, everything)]
     if method == "kmeans":
         groups = np.zeros_like(groups)
     sample = rows[sample_by_group(groups[rows], MAX_KMEANS_ROWS, rng)]
@@ -184,25 +185,24 @@ def more_landmarks(method: str, X, landmarks, k: int, rows: np.ndarray, groups, 
     return stack_rows(landmarks, new)
 
 
-def nearest_rows(X, landmarks):
-    """The rows of X that are nearest to the landmarks, none of them twice."""
-    return X[nearest_places(X, landmarks)]
+def nearest_places(X, landmarks, taken: np.ndarray | None = None) -> np.ndarray:
+    """Positions of the rows of X that are nearest to the landmarks, shape (k,), none of them twice.
 
-
-def nearest_places(X, landmarks) -> np.ndarray:
-    """Their positions; two landmarks with the same nearest row get that one and the next."""
-    from sklearn.metrics import pairwise_distances_argmin
-
-    places = pairwise_distances_argmin(landmarks, X)
+    Two landmarks with the same nearest row get that one and the next. No row at the positions
+    ``taken`` is given to any, if others are enough.
+    """
     free = np.ones(X.shape[0], dtype=bool)
-    while True:
-        _, first = np.unique(places, return_index=True)
-        free[places] = False
-        again = np.setdiff1d(np.arange(len(places)), first)
-        if len(again) == 0:
-            return places
+    if taken is not None and len(taken) + landmarks.shape[0] <= len(free):
+        free[taken] = False
+    places = np.empty(landmarks.shape[0], dtype=int)
+    again = np.arange(len(places))
+    while len(again) > 0:
         left = np.flatnonzero(free)
-        places[again] = left[pairwise_distances_argmin(landmarks[again], X[left])]
+        places[again] = left[nearest_points(X if free.all() else X[left], landmarks[again])]
+        free[places] = False
+        _, first = np.unique(places, return_index=True)
+        again = np.setdiff1d(again, first)
+    return places
 
 
 def distinct_rows(X):

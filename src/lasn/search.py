@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -47,7 +47,13 @@ from lasn.cross_validation import (
 from lasn.devices import Place
 from lasn.exact_folds import exact_folds, exact_pays
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.landmarks import more_landmarks, nearest_rows
+from lasn.landmarks import (
+    MAX_KMEANS_ROWS,
+    more_landmarks,
+    nearest_places,
+    sample_by_group,
+    stack_rows,
+)
 from lasn.memory import with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions
@@ -72,7 +78,35 @@ _ROUGH = 1e-2
 _TIMES_USED = 8
 # So often at least the number of landmarks grows: a first gain may be hidden by chance.
 _LEAST_LEVELS = 2
+# So many rows to one landmark, at least, have one near to each that can stand for it.
+_CANDIDATES = 4
 _FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Landmarks of some folds, and of a model of all rows.
+
+    The mean of rows of one class tells their class, that of held-out ones among them too. So rows
+    stand for such ``centres`` in the folds, those at the positions ``places`` (None: the centres
+    themselves do), and only the model that is fitted in the end has the centres.
+    """
+
+    centres: Any
+    places: np.ndarray | None = None
+
+    def in_folds(self, X: Any) -> Any:
+        return self.centres if self.places is None else X[self.places]
+
+    def among(self, rows: np.ndarray) -> Landmarks:
+        """The same, where its places are positions among these rows."""
+        return self if self.places is None else replace(self, places=rows[self.places])
+
+    def followed_by(self, more: Landmarks) -> Landmarks:
+        centres = stack_rows(self.centres, more.centres)
+        if self.places is None or more.places is None:
+            return Landmarks(centres)
+        return Landmarks(centres, np.append(self.places, more.places))
 
 
 class Search:
@@ -135,9 +169,9 @@ class Search:
         self.per_fold = per_fold
         self.parts = self._parts(problem.n_rows, folds)
         self.features: list[SharedFeatures] = []
-        self.landmarks_of_level: list[Any] = []
-        # Landmarks of each part, and rows near the boundary, from a sample of the rows.
-        self.screened: tuple[list[Any], np.ndarray] | None = None
+        self.landmarks_of_level: list[list[Landmarks]] = []  # one for each part
+        # Rows near the boundary, of a sample that the first level was tried on.
+        self.near_in_sample: np.ndarray | None = None
         self.solutions: dict[tuple[int, float, float], Function] = {}
         self.exact_models: dict[tuple[float, float], Model] = {}
         self.evaluations: list[Evaluation] = []
@@ -163,7 +197,7 @@ class Search:
                 evaluate = self._evaluate
                 if self._is_exact(level, size):
                     evaluate = self._evaluate_exact
-                    self.landmarks_of_level.append(None)
+                    self.landmarks_of_level.append([])
                 else:
                     self._choose_landmarks(size)
                 for gamma, Cs in self._candidates(level):
@@ -204,10 +238,13 @@ class Search:
         screen.folds, screen.parts = folds, self._parts(size, folds)
         screen.score_fold = lambda scores, chosen: self.score_fold(scores, rows[chosen])
         screen.grows, screen.sizes, screen.features = self.ends_exact, self.sizes[:1], []
+        screen.landmarks_of_level = []
         screen.run()
         self._take_screened_levels(screen)
-        active = rows[np.flatnonzero(screen._active())]
-        self.screened = [features.landmarks for features in screen.features], active
+        self.landmarks_of_level = [
+            [one.among(rows) for one in parts] for parts in screen.landmarks_of_level
+        ]
+        self.near_in_sample = rows[np.flatnonzero(screen._active())]
         return True
 
     def _sample_size(self) -> int:
@@ -411,16 +448,17 @@ class Search:
         if resolve_kernel_name(self.kernel.name) == "linear":
             if not self.features:
                 self.features = [self._new_features(None) for _ in self.parts]
-            self.landmarks_of_level.append(None)
+            self.landmarks_of_level.append([])
             return
         chosen = [self._landmarks_of(part, size) for part in range(len(self.parts))]
-        self.n_landmarks = max(one.shape[0] for one in chosen)
+        in_folds = [one.in_folds(self.problem.X) for one in chosen]
+        self.n_landmarks = max(one.shape[0] for one in in_folds)
         if not self.features:
-            self.features = [self._new_features(one) for one in chosen]
+            self.features = [self._new_features(one) for one in in_folds]
         else:
-            for features, one in zip(self.features, chosen, strict=True):
+            for features, one in zip(self.features, in_folds, strict=True):
                 features.grow(one, self._dtype(one.shape[0]))
-        self.landmarks_of_level.append(chosen[0])
+        self.landmarks_of_level.append(chosen)
 
     def _new_features(self, landmarks) -> SharedFeatures:
         n_columns = self.problem.X.shape[1] if landmarks is None else landmarks.shape[0]
@@ -439,10 +477,10 @@ class Search:
         times_used = 1 if self._rows_are_few() else _TIMES_USED
         return resolve_dtype(self.dtype, times_used * self.problem.n_rows * n_columns)
 
-    def _landmarks_of(self, part: int, size: int):
+    def _landmarks_of(self, part: int, size: int) -> Landmarks:
         """Landmarks for some folds, from rows that they all may see; those before come first."""
         if not isinstance(self.method, str):
-            return self.method
+            return Landmarks(self.method)
         rows = self.parts[part][0]
         rows = rows[self.problem.sample_weight[rows] > 0.0]
         seen = replace(self.problem.only(rows), X=self.problem.X[rows])
@@ -453,20 +491,32 @@ class Search:
             problem = replace(seen, C=self.grid.middle_C)
             limits = {"memory_limit": self.memory_limit}
             found, _ = find_landmarks(problem, self.kernel, size, self.method, limits, self.rng)
-        else:
-            near = near if self.method == "boundary" else np.arange(len(rows))
-            groups, weight = seen.groups, seen.sample_weight
-            found = more_landmarks(self.method, seen.X, known, size, near, groups, weight, self.rng)
-        by_label = self.method in ("boundary", "class_kmeans") and not self.per_fold
-        # The mean of rows of one class tells their class, that of the held-out ones among them too.
-        return nearest_rows(seen.X, found) if by_label else found
+            return self._stand_ins(found, seen, rows, None)
+        near = near if self.method == "boundary" else np.arange(len(rows))
+        before = known.in_folds(self.problem.X)
+        groups, weight = seen.groups, seen.sample_weight
+        found = more_landmarks(self.method, seen.X, before, size, near, groups, weight, self.rng)
+        if size == seen.n_rows:  # all of them
+            return Landmarks(found)
+        new = found[before.shape[0] :]
+        return known.followed_by(self._stand_ins(new, seen, rows, known.places))
 
-    def _known_landmarks(self, part: int) -> tuple[Any, np.ndarray]:
+    def _stand_ins(self, centres, seen: Problem, rows: np.ndarray, taken) -> Landmarks:
+        """These landmarks, with rows other than those taken to stand for them where need be."""
+        if self.method not in ("boundary", "class_kmeans") or self.per_fold:
+            return Landmarks(centres)
+        many = max(MAX_KMEANS_ROWS, _CANDIDATES * centres.shape[0])
+        some = sample_by_group(seen.groups, many, self.rng)
+        taken = None if taken is None else np.flatnonzero(np.isin(rows[some], taken))
+        places = nearest_places(seen.X[some], centres, taken)
+        return Landmarks(centres, rows[some[places]])
+
+    def _known_landmarks(self, part: int) -> tuple[Landmarks | None, np.ndarray]:
         """The landmarks to grow from, None if there are none, and the rows near the boundary."""
         if self.features and self.best.held_out:
-            return self.features[part].landmarks, np.flatnonzero(self._active())
-        if self.screened is not None and not self.features:
-            return self.screened[0][part], self.screened[1]
+            return self.landmarks_of_level[-1][part], np.flatnonzero(self._active())
+        if self.near_in_sample is not None and not self.features:
+            return self.landmarks_of_level[0][part], self.near_in_sample
         return None, np.empty(0, dtype=int)
 
     def model_of(self, one: Evaluation) -> Model:

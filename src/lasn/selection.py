@@ -148,11 +148,12 @@ class _Tuned(KernelMachine):
         """Fit the chosen candidate to all rows, starting from its folds' models."""
         chosen, place = search.chosen, Place(device)
         known, landmarks = search.model_of(chosen), search.landmarks_of_level[chosen.level]
+        centres = landmarks[0].centres if landmarks else None
         fit = partial(
             partial(train_exact, start=known) if chosen.exact else partial(train, guess=known),
             kernel=replace(search.kernel, gamma=chosen.gamma),
             n_landmarks=chosen.n_landmarks,
-            landmarks=self.landmarks if self.landmarks_per_fold else landmarks,
+            landmarks=self.landmarks if self.landmarks_per_fold else centres,
             newton=search.newton,
             rng=search.rng,
             eigenvalue_cutoff=self.eigenvalue_cutoff,

@@ -26,11 +26,12 @@ from lasn.threads import for_each_slice
 
 # A device that has not even this part of its free memory to give is not helped by smaller blocks.
 _LEAST_SHARE = 1e-3
-# F F^T is made up to this many rows, where features and problems are at least one for so many rows:
-# each problem would otherwise multiply its active rows again at every step.
+# F F^T is made up to this many rows, where features and problems (one for each C) are at least one
+# for so many rows: each problem would otherwise multiply its active rows again at every step.
 _FEW_ROWS = 16_384
 _ROWS_A_FEATURE = 32
-_ROWS_A_PROBLEM = 1500
+_ROWS_A_PROBLEM = 375
+_USUAL_COSTS = 4
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,17 @@ class SharedFeatures:
             self.exponents[:, :known] = before
             self._fill_exponents(landmarks[known:], self.exponents[:, known:])
 
-    def at(self, gamma: float, n_problems: int) -> GammaFeatures:
-        """The features for a gamma; those of the last one are still there."""
+    def at(self, gamma: float, n_problems: int, n_costs: int = _USUAL_COSTS) -> GammaFeatures:
+        """The features for a gamma; those of the last one are still there.
+
+        So many problems will be solved with them, each for about so many values of C.
+        """
         if self._last is None or self._last[0] != gamma:
             self._last = None  # its memory is used again
-            self._last = gamma, self._make(gamma, n_problems)
+            self._last = gamma, self._make(gamma, n_problems, n_costs)
         return self._last[1]
 
-    def _make(self, gamma: float, n_problems: int) -> GammaFeatures:
+    def _make(self, gamma: float, n_problems: int, n_costs: int) -> GammaFeatures:
         if self.device is not None:
             return self._on_device(gamma, n_problems)
         if self.landmarks is None:
@@ -130,13 +134,14 @@ class SharedFeatures:
             self.work.rows_computed += n_rows
         F = F[:, :n_variables]
         blocks = MemoryBlocks(F, None, self.dtype, self._budget())
-        return GammaFeatures(blocks, inner=self._inner(F, n_problems))
+        n_solved = n_problems * n_costs
+        return GammaFeatures(blocks, inner=self._inner(F, n_solved))
 
-    def _inner(self, F: np.ndarray, n_problems: int) -> np.ndarray | None:
+    def _inner(self, F: np.ndarray, n_solved: int) -> np.ndarray | None:
         """F F^T, its lower triangle; None where it would not pay or not fit."""
         n_rows, n_variables = F.shape
         fits = n_rows**2 * self.dtype.itemsize <= self._budget() // 2
-        most = min(_FEW_ROWS, _ROWS_A_FEATURE * n_variables, _ROWS_A_PROBLEM * n_problems)
+        most = min(_FEW_ROWS, _ROWS_A_FEATURE * n_variables, _ROWS_A_PROBLEM * n_solved)
         if n_rows > most or not fits:
             return None
         inner = np.zeros((n_rows, n_rows), dtype=self.dtype)

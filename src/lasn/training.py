@@ -47,9 +47,11 @@ _SMALL = 1 << 22
 _ROUGH = NewtonOptions(tol=3e-2, max_iter=4)
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
-# Samples of rows that give a start: none of fewer rows than this, each four times the last.
-_MANY = 5000
+# From so many rows on a sample of them gives a start, each sample four times the last. What many
+# rows say need not be asked of all.
+_ENOUGH = 500
 _GROWTH = 4
+_MANY = 5000
 # So many rows tell what share of them is active.
 _FEW_ROWS = 2000
 # Rows whose score is further than this from being active rest while the others are solved, if
@@ -248,12 +250,12 @@ def _start(
     Hessian of some of the rows preconditions all that follow.
     """
     start = NewtonStart(model.W)
-    if model.landmarks is None or pool.n_rows < max(2 * _MANY, 5 * model.W.shape[0]):
+    if model.landmarks is None or pool.n_rows < _ENOUGH:
         return start, model
     order = permutation(pool.n_rows, rng, pool.targets)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
-        size = min(max(_MANY, pool.n_rows // _GROWTH), MAX_KMEANS_ROWS)
+        size = min(pool.n_rows // _GROWTH, MAX_KMEANS_ROWS)
         sample = pool.sample(ascending(order[:size]))
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
@@ -263,7 +265,8 @@ def _start(
     one_factor = problem.n_problems == 1 and problem.device is None
     ahead = share * (problem.n_rows + sum(sizes)) if one_factor else 0.0
     n_active = active_rows_that_pay(model.landmarks.shape[0], ahead)
-    size = min(max(_MANY, int(n_active / share)), pool.n_rows // 2)
+    least = min(_MANY, pool.n_rows // _GROWTH)
+    size = min(max(least, int(n_active / share)), pool.n_rows // 2)
     start = _prepared(pool.sample(sample_by_group(pool.groups, size, rng)), coarse, model, memory)
     first = coarse
     for size in sizes:
