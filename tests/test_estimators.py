@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+import lasn.training
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
@@ -254,6 +255,22 @@ def test_number_of_threads_changes_rounding_only(three_classes):
             model = LASNClassifier(30, tol=1e-9, random_state=0).fit(X, y)
             scores.append(model.decision_function(X))
     np.testing.assert_allclose(scores[1], scores[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("k", [60, 1500])
+def test_a_sample_saves_steps_over_all_rows(rng, monkeypatch, k):
+    """With several classes, however many landmarks there are; and the minimum is the same."""
+    X = rng.normal(size=(2000, 3))
+    y = np.digitize(np.sum(X**2, axis=1) + 0.3 * rng.normal(size=2000), [1.5, 2.5, 4.0])
+    model = LASNClassifier(k, C=100.0, gamma=0.5, tol=1e-6, random_state=0)
+    scores, iterations = [], []
+    for least in (lasn.training._ENOUGH, len(X) + 1):
+        monkeypatch.setattr(lasn.training, "_ENOUGH", least)
+        model.set_params(landmarks=X[:k])
+        scores.append(model.fit(X, y).decision_function(X))
+        iterations.append(model.n_iter_)
+    assert iterations[0] < iterations[1]
+    np.testing.assert_allclose(scores[0], scores[1], atol=0.01)
 
 
 def test_small_memory_recomputes_and_gives_the_same_model(rng):

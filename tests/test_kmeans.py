@@ -9,7 +9,9 @@ import scipy.sparse as sp
 from shell import environment
 from sklearn.cluster import KMeans
 
-from lasn.kmeans import kmeans_centres
+import lasn.kmeans
+from lasn.kmeans import kmeans_centres, nearest_points
+from lasn.landmarks import nearest_places
 
 FIT_AGAIN_AND_AGAIN = """
 import numpy as np
@@ -76,3 +78,20 @@ def test_rows_without_weight_move_no_centre(rng):
     weight = 1.0 * (np.arange(40) < 20)
     centres = kmeans_centres(X, 1, weight, 5, rng)
     np.testing.assert_allclose(centres[0], X[:20].mean(axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix])
+def test_nearest_points_are_those_of_all_distances(form, rng, monkeypatch):
+    monkeypatch.setattr(lasn.kmeans, "_SCORES_A_SLICE", 1000)
+    X, centres = 5.0 + rng.normal(size=(500, 3)), 5.0 + rng.normal(size=(40, 3))
+    expected = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=0)
+    np.testing.assert_array_equal(nearest_points(form(X), form(centres)), expected)
+
+
+def test_no_row_stands_for_two_landmarks_or_is_taken_twice(rng):
+    X = rng.normal(size=(50, 2))
+    landmarks = np.repeat(X[:10], 2, axis=0)
+    places = nearest_places(X, landmarks, taken=np.arange(5))
+    assert len(set(places)) == len(landmarks)
+    assert places.min() >= 5
+    assert set(range(5, 10)) <= set(places)

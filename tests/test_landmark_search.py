@@ -11,9 +11,9 @@ import lasn.landmark_search
 import lasn.search
 import lasn.selection
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressorCV
-from lasn.cross_validation import Fold
+from lasn.cross_validation import Evaluation, Fold
 from lasn.kernels import Kernel
-from lasn.landmark_search import whole_then_folds
+from lasn.landmark_search import LandmarkSearch, whole_then_folds
 from lasn.losses import SquaredHinge
 from lasn.newton import NewtonOptions
 from lasn.problem import Problem
@@ -237,3 +237,20 @@ def test_a_time_budget_ends_it_with_a_model(many_rows):
     model = search(X, y, time_budget=1e-9)
     assert len(model.landmark_curve_) == 1
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_chance_does_not_speak_against_the_exact_machine():
+    """Its score may be lower by less than two standard errors of the difference."""
+
+    def judged(exact_scores):
+        tried = LandmarkSearch.__new__(LandmarkSearch)
+        tried.problem = problem_of(*halves(10))
+        tried.evaluations = [
+            Evaluation(k, 1.0, 1.0, np.array(scores), 0.0, 0.0, level, 10, [], level == 1)
+            for level, (k, scores) in enumerate([(5, [0.9, 0.8, 0.9]), (10, exact_scores)])
+        ]
+        return tried.best.exact
+
+    assert judged([0.95, 0.7, 0.9])
+    assert not judged([0.7, 0.6, 0.6])
+    assert judged([0.9, 0.8, 0.91])

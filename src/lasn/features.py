@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cholesky, eigh, lapack
+from scipy.linalg import LinAlgError, eigh, lapack
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -71,9 +71,25 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
     """
     if _may_be_shifted(len(K_ll), cutoff, dtype):
         try:
-            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)[0]
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
+    return _by_spectrum(K_ll, cutoff, dtype)
+
+
+def mapping_and_features(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64):
+    """M, and the features of the landmarks themselves: K_ll M, shape (k, q)."""
+    if _may_be_shifted(len(K_ll), cutoff, dtype):
+        try:
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)
+        except LinAlgError:
+            pass
+    M = _by_spectrum(K_ll, cutoff, dtype)
+    return M, (K_ll @ M).astype(dtype, copy=False)
+
+
+def _by_spectrum(K_ll: Any, cutoff, dtype) -> Any:
+    """V diag(lambda)^(-1/2) of the eigenvalues that are not cut."""
     values, vectors = eigh(to_numpy(K_ll), check_finite=False)
     cutoff = _resolve_cutoff(cutoff, values[-1], dtype)
     kept = values > cutoff
@@ -91,15 +107,22 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
     return like(M, K_ll, dtype)
 
 
-def _by_cholesky(K_ll: Any, shift: float, dtype) -> Any:
-    """R^-T with R R^T = K_ll + shift I."""
+def _by_cholesky(K_ll: Any, shift: float, dtype) -> tuple[Any, Any]:
+    """R^-T with R R^T = K_ll + shift I, and R, which is K_ll R^-T but for the shift.
+
+    On a device it is only R^-T.
+    """
     if is_tensor(K_ll):
         inverse = inverse_cholesky(K_ll, shift)
-        return like(inverse.T.contiguous(), K_ll, dtype)
-    shifted = K_ll + shift * np.eye(len(K_ll))
-    factor = cholesky(shifted, lower=True, overwrite_a=True, check_finite=False)
-    inverse, _ = lapack.dtrtri(factor, lower=1)
-    return np.ascontiguousarray(inverse.T, dtype=dtype)
+        return like(inverse.T.contiguous(), K_ll, dtype), None
+    # LAPACK reads by columns: the upper triangle of the transpose, which it overwrites.
+    shifted = np.array(K_ll, dtype=np.float64, order="C")
+    shifted.reshape(-1)[:: len(K_ll) + 1] += shift
+    upper, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
+    if info != 0:
+        raise LinAlgError(f"{info}-th leading minor is not positive definite")
+    inverse, _ = lapack.dtrtri(upper, lower=0)
+    return np.ascontiguousarray(inverse, dtype=dtype), upper.T.astype(dtype, copy=False)
 
 
 def eigenvalue_cut(

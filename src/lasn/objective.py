@@ -36,6 +36,8 @@ from lasn.losses import Loss
 _WORTH_GATHERING = 0.3
 # Operations of a matrix product in the time that one inner product of active rows is copied.
 _GATHERING = 60.0
+# From so many on, rows are copied one by one: half of the matrix is enough then.
+_MANY_ROWS = 300
 
 
 @dataclass
@@ -318,7 +320,7 @@ class LossCurvature:
 
         def solve(index: int) -> None:
             rows = np.flatnonzero(v[:, index])
-            S = inner[np.ix_(rows, rows)].astype(np.float64, copy=False)
+            S = _lower_part(inner, rows)
             S += 1.0
             S.reshape(-1)[:: len(rows) + 1] += 1.0 / v[rows, index]
             U[rows, index] = factorize(S).solve(products[rows, index])
@@ -514,6 +516,18 @@ def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
         weights = weights[:, columns]
     scores = _product(K, coef) + bias
     return None, _transposed_product(K, weights * scores)
+
+
+def _lower_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The lower triangle of these rows and columns, in float64; above it is anything."""
+    n = len(rows)
+    if n < _MANY_ROWS:
+        return matrix[np.ix_(rows, rows)].astype(np.float64, copy=False)
+    part = np.ones((n, n), dtype=matrix.dtype)
+    for place, row in enumerate(rows):
+        # "clip", as NumPy would otherwise check places by copying what it takes.
+        matrix[row].take(rows[: place + 1], out=part[place, : place + 1], mode="clip")
+    return part.astype(np.float64, copy=False)
 
 
 def _dense(matrix):

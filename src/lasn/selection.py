@@ -295,6 +295,10 @@ class _HeldOutClassifier(LASNClassifier):
     def _scores(self, X):
         return self._held_out
 
+    def score(self, X, y=None, sample_weight=None):
+        """Accuracy, of labels that need no further checks."""
+        return np.average(self.predict(X) == y, weights=sample_weight)
+
 
 class _HeldOutRegressor(LASNRegressor):
     """The same for a regressor."""
@@ -328,7 +332,8 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         twice as many costs more than all before; so it goes on only while half of what the last
         doubling gained, which the next may gain, is ``landmark_margin`` or more. The exact machine
         follows the first number wherever it pays: up to 200 rows for each class and fold, and
-        20 000 in all. Numbers are all tried, each with every C and gamma.
+        20 000 in all; it is chosen unless its score is lower by more than chance. Numbers are all
+        tried, each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
@@ -344,8 +349,9 @@ device, dtype, verbose, eigenvalue_cutoff :
     landmarks_per_fold : bool, default=False
         Landmarks are points of the input space, chosen once from all rows, the held-out ones among
         them: a held-out row may so have a landmark near it, as every row has in the final fit.
-        True: each fold chooses from its training rows alone, which costs one more feature matrix
-        for each fold.
+        Centres of one class would tell which class held-out rows have; in the folds the rows
+        nearest to them are landmarks instead, and the final fit has the centres. True: each fold
+        chooses from its training rows alone, which costs one more feature matrix for each fold.
     one_standard_error : bool, default=False
         Refit the simplest candidate (fewest landmarks, then smallest C and gamma) whose score is
         within one standard error of the best.

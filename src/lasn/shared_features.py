@@ -15,11 +15,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from lasn.arrays import to_numpy
 from lasn.blocks import BlockSource, MemoryBlocks, Work
 from lasn.devices import resolve_device
-from lasn.features import mapping_matrix
+from lasn.features import mapping_and_features, mapping_matrix
 from lasn.kernels import Kernel
 from lasn.memory import working_memory
 from lasn.threads import for_each_slice
@@ -32,6 +33,8 @@ _FEW_ROWS = 16_384
 _ROWS_A_FEATURE = 32
 _ROWS_A_PROBLEM = 375
 _USUAL_COSTS = 4
+# Rows of which fewer than this part are distinct are not worth a path of their own.
+_ALMOST_ALL = 0.5
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ class SharedFeatures:
         self.products = 0
         self.exponents: np.ndarray | None = None
         self.mapping: np.ndarray | None = None
+        self._landmark_of_row = _landmark_of_row(X, landmarks, device)
         self._features: np.ndarray | None = None
         self._last: tuple[float, GammaFeatures] | None = None
 
@@ -83,6 +87,7 @@ class SharedFeatures:
         before, self.exponents = self.exponents, None
         grown = landmarks.shape[0] > known and _same(landmarks[:known], self.landmarks)
         self.landmarks, self._features, self._last = landmarks, None, None
+        self._landmark_of_row = _landmark_of_row(self.X, landmarks, self.device)
         self.dtype = dtype
         if before is not None and grown and self._shares_exponents():
             self.exponents = self._room()
@@ -105,6 +110,8 @@ class SharedFeatures:
         if self.landmarks is None:
             return GammaFeatures(MemoryBlocks(self.X, None, self.dtype, self._budget()))
         kernel = replace(self.kernel, gamma=gamma)
+        if self._landmark_of_row is not None and self._fits(matrices=4):
+            return self._of_landmarks(kernel, self._landmark_of_row, n_problems * n_costs)
         mapping = mapping_matrix(
             kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
         )
@@ -137,13 +144,31 @@ class SharedFeatures:
         n_solved = n_problems * n_costs
         return GammaFeatures(blocks, inner=self._inner(F, n_solved))
 
-    def _inner(self, F: np.ndarray, n_solved: int) -> np.ndarray | None:
-        """F F^T, its lower triangle; None where it would not pay or not fit."""
+    def _of_landmarks(self, kernel: Kernel, place: np.ndarray, n_solved: int) -> GammaFeatures:
+        """Where row i is landmark ``place[i]``: features and inner products are those of K_ll."""
+        K_ll = kernel(self.landmarks, self.landmarks)
+        options = {"cutoff": self.cutoff, "dtype": self.dtype}
+        self.mapping, features = mapping_and_features(K_ll, **options)
+        F = np.take(features, place, axis=0)
+        self.work.rows_computed += len(place)
+        self.products += len(place)
+        inner = None
+        if self._inner_pays(F, n_solved):
+            inner = K_ll[np.ix_(place, place)].astype(self.dtype, copy=False)
+        blocks = MemoryBlocks(F, None, self.dtype, self._budget())
+        return GammaFeatures(blocks, inner=inner)
+
+    def _inner_pays(self, F: np.ndarray, n_solved: int) -> bool:
         n_rows, n_variables = F.shape
         fits = n_rows**2 * self.dtype.itemsize <= self._budget() // 2
         most = min(_FEW_ROWS, _ROWS_A_FEATURE * n_variables, _ROWS_A_PROBLEM * n_solved)
-        if n_rows > most or not fits:
+        return fits and n_rows <= most
+
+    def _inner(self, F: np.ndarray, n_solved: int) -> np.ndarray | None:
+        """F F^T, its lower triangle; None where it would not pay or not fit."""
+        if not self._inner_pays(F, n_solved):
             return None
+        n_rows = len(F)
         inner = np.zeros((n_rows, n_rows), dtype=self.dtype)
 
         def fill(rows: slice) -> None:
@@ -224,6 +249,16 @@ class Function:
     landmarks: Any
     beta: np.ndarray
     bias: np.ndarray
+
+
+def _landmark_of_row(X: Any, landmarks: Any, device: Any) -> np.ndarray | None:
+    """Which landmark each row is, where the landmarks are all the rows of an array."""
+    if device is not None or landmarks is None or sp.issparse(X) or sp.issparse(landmarks):
+        return None
+    if len(landmarks) < _ALMOST_ALL * len(X):  # saves the sorting, as a rule
+        return None
+    rows, place = np.unique(X, axis=0, return_inverse=True)
+    return place.reshape(-1) if np.array_equal(rows, landmarks) else None
 
 
 def _same(one: Any, other: Any) -> bool:

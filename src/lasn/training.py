@@ -47,11 +47,13 @@ _SMALL = 1 << 22
 _ROUGH = NewtonOptions(tol=3e-2, max_iter=4)
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
-# From so many rows on a sample of them gives a start, each sample four times the last. What many
-# rows say need not be asked of all.
-_ENOUGH = 500
-_GROWTH = 4
+# What many rows say need not be asked of all.
 _MANY = 5000
+# Samples of rows give a start, each four times the last, where rows or operations for one Hessian
+# are so many. Several columns, each with a Hessian of its own, want it sooner.
+_GROWTH = 4
+_WORK = 1e9
+_ENOUGH = 500
 # So many rows tell what share of them is active.
 _FEW_ROWS = 2000
 # Rows whose score is further than this from being active rest while the others are solved, if
@@ -250,7 +252,7 @@ def _start(
     Hessian of some of the rows preconditions all that follow.
     """
     start = NewtonStart(model.W)
-    if model.landmarks is None or pool.n_rows < _ENOUGH:
+    if model.landmarks is None or not _start_pays(pool.n_rows, *model.W.shape):
         return start, model
     order = permutation(pool.n_rows, rng, pool.targets)
     if coarse is None:
@@ -277,10 +279,19 @@ def _start(
     return start, first
 
 
+def _start_pays(n_rows: int, n_variables: int, n_problems: int) -> bool:
+    if n_problems > 1:
+        return n_rows >= _ENOUGH
+    return n_rows >= 2 * _MANY or n_rows * n_variables**2 >= _WORK
+
+
 def _prepared(sample: Problem, coarse: Model, model: Model, memory: Memory) -> NewtonStart:
-    """The model's W, and Hessians of the sample's rows that are active in the coarse model."""
+    """The model's W, and Hessians of the sample's rows that are active in the coarse model.
+
+    Fewer of them than features would say nothing about most directions.
+    """
     active = sample.near(coarse, 0.0)
-    if active.n_rows == 0:
+    if active.n_rows < len(model.W):
         return NewtonStart(model.W)
 
     def attempt() -> NewtonStart:
