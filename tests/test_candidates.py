@@ -72,7 +72,7 @@ def test_outwards_tries_every_gamma_where_scores_are_all_alike():
 def test_uphill_reaches_the_best_from_beside_it(C, gamma):
     surface = Surface(C, gamma)
     start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
-    tried = surface.follow(uphill(grid(), start, surface.found))
+    tried = surface.follow(uphill(grid(), start, [], surface.found))
     best = best_of(surface.tried)
     assert (best.C, best.gamma) == (C, gamma)
     assert len(tried) == len(set(tried)) <= 14
@@ -81,16 +81,31 @@ def test_uphill_reaches_the_best_from_beside_it(C, gamma):
 def test_uphill_tries_few_where_the_start_is_best():
     surface = Surface(10.0, 1.0)
     start = Evaluation(10, 1.0, 10.0, np.ones(2), 0.0, 0.0, 0, 100, [])
-    tried = surface.follow(uphill(grid(), start, surface.found))
-    assert sorted(tried) == [(0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (10.0, 0.1), (10.0, 1.0),
+    tried = surface.follow(uphill(grid(), start, [], surface.found))
+    assert sorted(tried) == [(0.1, 1.0), (0.1, 10.0), (1.0, 1.0), (10.0, 0.1), (10.0, 1.0),
                              (100.0, 0.1), (100.0, 1.0)]  # fmt: skip
 
 
 def test_uphill_tries_no_larger_C_where_a_smaller_one_is_better():
     surface = Surface(1.0, 1.0)
     start = Evaluation(10, 1.0, 100.0, np.ones(2), 0.0, 0.0, 0, 100, [])
-    tried = surface.follow(uphill(grid(), start, surface.found))
+    tried = surface.follow(uphill(grid(), start, [], surface.found))
     assert [C for C, gamma in tried if gamma == 1.0] == [10.0, 1.0, 0.1]
+
+
+def test_uphill_climbs_with_the_C_that_was_best_for_a_gamma_before():
+    """By chance the start has a small gamma and a large C; one less than that would not do."""
+    surface = Surface(1.0, 10.0)
+    start = Evaluation(10, 0.1, 1000.0, np.ones(2), 0.0, 0.0, 0, 100, [])
+    before = [start] + [
+        Evaluation(10, gamma, C, np.full(2, 0.9), 0.0, 0.0, 0, 100, [])
+        for gamma, C in ((1.0, 10.0), (10.0, 0.1), (100.0, 1000.0))
+    ]
+    tried = surface.follow(uphill(grid(), start, before, surface.found))
+    best = best_of(surface.tried)
+    assert (best.C, best.gamma) == (1.0, 10.0)
+    assert (1000.0, 0.1) not in tried
+    assert len(tried) == len(set(tried)) <= 12
 
 
 def test_onwards_follows_only_where_the_next_gamma_is_better():

@@ -7,7 +7,7 @@ the candidates that it gave before, so the next must be asked for after those we
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, replace
 
 from lasn.cross_validation import Evaluation, best_of
@@ -68,14 +68,16 @@ def outwards(grid: Grid, found: Found) -> Candidates:
             place += step
 
 
-def uphill(grid: Grid, start: Evaluation, found: Found) -> Candidates:
+def uphill(grid: Grid, start: Evaluation, before: list[Evaluation], found: Found) -> Candidates:
     """From the best of fewer landmarks to its neighbours, and further where those are better.
 
-    With more landmarks, which hold the model back less, a smaller C may do, and costs less.
+    With more landmarks, which hold the model back less, a smaller C may do, and costs less. So may
+    a larger gamma, which is tried before a larger C, with the C that was best for it ``before``.
     """
-    yield from _downwards(grid, start.gamma, start.C, found)
-    yield from _climb(grid, start.gamma, 1, found)
+    Cs = yield from _downwards(grid, start.gamma, start.C, found)
+    yield from _climb(grid, start.gamma, 1, found, before)
     if best_of(found()).gamma == start.gamma:
+        yield from _extend(grid, start.gamma, Cs, found)
         yield from _climb(grid, start.gamma, -1, found)
 
 
@@ -160,18 +162,28 @@ def best_at(gamma: float, found: Found) -> Evaluation:
     return best_of([one for one in found() if one.gamma == gamma])
 
 
-def _climb(grid: Grid, gamma: float, step: int, found: Found) -> Candidates:
+def _climb(
+    grid: Grid, gamma: float, step: int, found: Found, before: list[Evaluation] | None = None
+) -> Candidates:
     """One gamma after the other, up (step 1) or down (-1), as long as each is the best so far.
 
-    A larger gamma wants a smaller C, and a smaller one the same C or a larger one. More of them are
-    tried with the last gamma alone.
+    A larger gamma wants a smaller C, as small as it was ``before`` if that is smaller still; and a
+    smaller one the same C or a larger one. More of them are tried with the last gamma alone.
     """
     place = grid.gammas.index(gamma) + step
     reached = None
     while 0 <= place < len(grid.gammas):
         gamma, C = grid.gammas[place], best_of(found()).C
         Cs = grid.around(C, 1, 0)[:1] if step == 1 else grid.around(C, 0, 1)
-        yield gamma, Cs
+        there = [one for one in before or [] if one.gamma == gamma]
+        if there and Cs[0] > best_of(there).C:
+            yield gamma, [best_of(there).C]
+            if best_of(found()).gamma == gamma:
+                Cs = [best_of(there).C]
+            else:
+                yield gamma, Cs
+        else:
+            yield gamma, Cs
         if best_of(found()).gamma != gamma:
             break
         reached = gamma, Cs
@@ -186,15 +198,16 @@ def _path(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates
     yield from _extend(grid, gamma, Cs, found)
 
 
-def _downwards(grid: Grid, gamma: float, C: float, found: Found) -> Candidates:
-    """C's smaller neighbour, then smaller ones while they are better; if none is, C and larger."""
+def _downwards(
+    grid: Grid, gamma: float, C: float, found: Found
+) -> Generator[tuple[float, list[float]], None, list[float]]:
+    """C's smaller neighbour, then smaller ones while they are better; returns what was tried."""
     first = last = max(0, grid.Cs.index(C) - 1)
     yield gamma, [grid.Cs[first]]
     while last > 0 and grid.Cs.index(best_at(gamma, found).C) == last:
         last -= 1
         yield gamma, [grid.Cs[last]]
-    if grid.Cs.index(best_at(gamma, found).C) == first:
-        yield from _extend(grid, gamma, grid.Cs[last : first + 1], found)
+    return grid.Cs[last : first + 1]
 
 
 def _extend(grid: Grid, gamma: float, Cs: list[float], found: Found) -> Candidates:

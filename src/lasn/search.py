@@ -287,7 +287,7 @@ class Search:
             elif self._is_exact(level, self.sizes[level]):
                 yield from sharper(self.grid, before, found)
             elif level == 1:
-                yield from uphill(self.grid, start, found)
+                yield from uphill(self.grid, start, before, found)
             else:
                 grid = below_clearly_worse(self.grid, start, before)
                 rivals = before if level == 2 else []
