@@ -286,8 +286,8 @@ def test_one_standard_error_prefers_simple_models(rows):
 
 def test_landmarks_grow_while_they_help(monkeypatch):
     monkeypatch.setattr(lasn.search, "_FEW_ROWS", 0)
-    X, y = chequered_board(1500)
-    model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[50.0, 200.0], random_state=0).fit(X, y)
+    X, y = chequered_board(1500, fields=10)
+    model = LASNClassifierCV(Cs=[10.0, 100.0], gammas=[100.0, 400.0], random_state=0).fit(X, y)
     sizes = [record["n_landmarks"] for record in model.landmark_curve_]
     assert 90 <= sizes[0] <= 100  # the rows nearest to centres, each once
     assert sizes[1] > 1.7 * sizes[0]
