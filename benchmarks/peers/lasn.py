@@ -3,6 +3,7 @@
 "lasn" is what peers are compared with. "lasn-nystroem-rows" is given the rows that
 ``Nystroem(random_state=seed)`` takes, so it solves the very problem that the Nystroem peers
 solve: the difference is the solver. gamma is left to the estimator, as a part of its fit.
+"lasn-smooth" has a sixteenth of that gamma: for boosted trees, which have no kernel to share with.
 """
 
 from functools import partial
@@ -14,6 +15,10 @@ def make(C, gamma, k, n_classes, n_rows, seed, **options):
     from lasn import LASNClassifier
 
     return LASNClassifier(n_landmarks=k or "auto", C=C, random_state=seed, **options)
+
+
+def make_smooth(C, gamma, k, n_classes, n_rows, seed):
+    return make(C, None, k, n_classes, n_rows, seed).set_params(gamma=gamma / 16.0)
 
 
 def make_with_nystroem_rows(C, gamma, k, n_classes, n_rows, seed):
@@ -40,4 +45,5 @@ PEERS += [
     OURS(f"lasn-{method}", "lasn", partial(make, landmarks=method))
     for method in ("kmeans", "class_kmeans", "uniform")
 ]
+PEERS += [OURS("lasn-smooth", "lasn", make_smooth)]
 PEERS += [OURS("lasn-nystroem-rows", "lasn", make_with_nystroem_rows)]

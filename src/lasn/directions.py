@@ -18,12 +18,13 @@ from lasn.threads import for_each_slice
 
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
 # preconditioned by one factor for several columns, which are alike or are not, and preconditioned
-# by a Hessian of some rows that is about as old as the point.
+# by a Hessian of some rows that is about as old as the point, for one column or several.
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
 _ALIKE_STEPS = 12
 _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
+_UNLIKE_SAMPLED_STEPS = 40
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
 # Where rounding has cost a solution by rows so little of the gradient, the others are not checked.
@@ -153,9 +154,13 @@ class DirectionSolver:
         self.alike = np.zeros(len(assembled), dtype=int) if alike is None else alike
         self.max_cg_iter = max_cg_iter
         self.assembled: list[Assembled | None] = list(assembled)
-        prepared = _PREPARED_STEPS if sample is None else _SAMPLED_STEPS
-        if len(self.assembled) > 1:
+        several = len(self.assembled) > 1
+        if sample is not None:
+            prepared = _UNLIKE_SAMPLED_STEPS if several else _SAMPLED_STEPS
+        elif several:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
+        else:
+            prepared = _PREPARED_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False

@@ -7,8 +7,8 @@
         without a fold    W, from that of all rows, with its Hessians as preconditioners
 
 With nothing else to compare, every k is fitted to all rows as it would be by itself. Without one
-fold of them the minimum is nearby, so that all folds together cost less than that fit does; and the
-best k is fitted already when it is found.
+fold of them the minimum is nearby, so that all folds together cost less than that fit does. The
+best k is fitted already when it is found, unless rows stood for its landmarks (``stand_ins.py``).
 """
 
 from __future__ import annotations

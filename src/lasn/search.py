@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from time import perf_counter
 from typing import Any
@@ -47,18 +47,13 @@ from lasn.cross_validation import (
 from lasn.devices import Place
 from lasn.exact_folds import exact_folds, exact_pays
 from lasn.kernels import Kernel, resolve_kernel_name
-from lasn.landmarks import (
-    MAX_KMEANS_ROWS,
-    more_landmarks,
-    nearest_places,
-    sample_by_group,
-    stack_rows,
-)
+from lasn.landmarks import more_landmarks
 from lasn.memory import with_less_memory
 from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.problem import Problem
 from lasn.shared_features import Function, SharedFeatures
+from lasn.stand_ins import Landmarks, with_stand_ins
 from lasn.threads import serial_products
 from lasn.training import Training, find_landmarks, manners_of, resolve_dtype
 
@@ -78,35 +73,7 @@ _ROUGH = 1e-2
 _TIMES_USED = 8
 # So often at least the number of landmarks grows: a first gain may be hidden by chance.
 _LEAST_LEVELS = 2
-# So many rows to one landmark, at least, have one near to each that can stand for it.
-_CANDIDATES = 4
 _FOLLOWING = 2.0  # each number of landmarks, as a multiple of the one before
-
-
-@dataclass(frozen=True)
-class Landmarks:
-    """Landmarks of some folds, and of a model of all rows.
-
-    The mean of rows of one class tells their class, that of held-out ones among them too. So rows
-    stand for such ``centres`` in the folds, those at the positions ``places`` (None: the centres
-    themselves do), and only the model that is fitted in the end has the centres.
-    """
-
-    centres: Any
-    places: np.ndarray | None = None
-
-    def in_folds(self, X: Any) -> Any:
-        return self.centres if self.places is None else X[self.places]
-
-    def among(self, rows: np.ndarray) -> Landmarks:
-        """The same, where its places are positions among these rows."""
-        return self if self.places is None else replace(self, places=rows[self.places])
-
-    def followed_by(self, more: Landmarks) -> Landmarks:
-        centres = stack_rows(self.centres, more.centres)
-        if self.places is None or more.places is None:
-            return Landmarks(centres)
-        return Landmarks(centres, np.append(self.places, more.places))
 
 
 class Search:
@@ -505,11 +472,8 @@ class Search:
         """These landmarks, with rows other than those taken to stand for them where need be."""
         if self.method not in ("boundary", "class_kmeans") or self.per_fold:
             return Landmarks(centres)
-        many = max(MAX_KMEANS_ROWS, _CANDIDATES * centres.shape[0])
-        some = sample_by_group(seen.groups, many, self.rng)
-        taken = None if taken is None else np.flatnonzero(np.isin(rows[some], taken))
-        places = nearest_places(seen.X[some], centres, taken)
-        return Landmarks(centres, rows[some[places]])
+        taken = None if taken is None else np.flatnonzero(np.isin(rows, taken))
+        return with_stand_ins(centres, seen.X, seen.groups, taken, self.rng).among(rows)
 
     def _known_landmarks(self, part: int) -> tuple[Landmarks | None, np.ndarray]:
         """The landmarks to grow from, None if there are none, and the rows near the boundary."""

@@ -326,14 +326,13 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         neighbourhood of the best C and gamma, while that gains ``landmark_margin`` in score; where
         rows are few, it goes on with 2000 of them, or all, at once. With many classes and up to
         20 000 rows it goes on with the exact machine instead, which counts as all rows: the model
-        is then that of ``LASNClassifier(solver="exact")``. The first two numbers of landmarks are
+        is then that of ``LASNClassifier(solver="exact")``. The first number of landmarks is
         solved to a tolerance of 0.01, if ``tol`` is smaller. With one C and one gamma it fits each
-        number to all rows, and the folds from there, so that the best needs no further fit. To try
-        twice as many costs more than all before; so it goes on only while half of what the last
-        doubling gained, which the next may gain, is ``landmark_margin`` or more. The exact machine
-        follows the first number wherever it pays: up to 200 rows for each class and fold, and
-        20 000 in all; it is chosen unless its score is lower by more than chance. Numbers are all
-        tried, each with every C and gamma.
+        number to all rows, and the folds from there. To try twice as many costs more than all
+        before; so it goes on only while half of what the last doubling gained, which the next may
+        gain, is ``landmark_margin`` or more. The exact machine follows the first number wherever it
+        pays: up to 200 rows for each class and fold, and 20 000 in all; it is chosen unless its
+        score is lower by more than chance. Numbers are all tried, each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
