@@ -107,8 +107,9 @@ def test_dataframes_sparse_chunks_weights_and_regression(two_workers, rows, in_m
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-4)
 
     three = y + (X[:, 0] > 1.0)
-    model = LASNClassifier(**EXACTLY).fit(*in_chunks(3, X, three))
-    expected = LASNClassifier(**EXACTLY).fit(X, three)
+    more_exactly = EXACTLY | {"tol": 1e-9}  # they start from other samples
+    model = LASNClassifier(**more_exactly).fit(*in_chunks(3, X, three))
+    expected = LASNClassifier(**more_exactly).fit(X, three)
     np.testing.assert_allclose(model.coef_, expected.coef_, atol=1e-4)
 
     targets = np.column_stack([X[:, 0] ** 2, X[:, 1]])

@@ -152,7 +152,29 @@ def test_landmarks_grow_while_the_next_are_expected_to_gain_the_margin(many_rows
     gains = np.diff([record["score"] for record in model.landmark_curve_])
     assert all(after > 1.7 * before for before, after in pairwise(sizes))
     assert (gains[:-1] >= 2e-3).all()
-    assert gains[-1] < 2e-3 or sizes[-1] == 1500
+    assert gains[-1] < 6e-3 or sizes[-1] == 1500
+
+
+@pytest.mark.parametrize(
+    ("sizes", "gained", "following"),
+    [
+        ([100], np.inf, 200),  # nothing to compare with
+        ([100, 200], 0.0019, None),  # half of it is expected next
+        ([100, 200], 0.0021, 400),
+        ([100, 200], 0.0041, 800),  # and a quarter after that
+        ([100, 200], 0.1, 800),
+        ([100, 200, 800], 0.0059, None),  # a third of it was the last doubling's
+        ([100, 200, 800], 0.0061, 1600),
+        ([100, 200, 800], 0.1, 1700),  # all rows
+    ],
+)
+def test_landmarks_grow_fourfold_where_two_doublings_are_expected_to_pay(sizes, gained, following):
+    search = object.__new__(LandmarkSearch)
+    search.sizes, search.margin, search.ends_exact, search.folds = sizes, 1e-3, False, [0] * 200
+    search.problem = problem_of(*halves(1700))
+    assert search._goes_on(len(sizes) - 1, gained) == (following is not None)
+    if following is not None:
+        assert search._following(sizes[-1], gained) == following
 
 
 def test_landmarks_that_gain_nothing_are_tried_once(many_rows, fits):
@@ -237,6 +259,17 @@ def test_a_time_budget_ends_it_with_a_model(many_rows):
     model = search(X, y, time_budget=1e-9)
     assert len(model.landmark_curve_) == 1
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+
+
+def test_a_time_budget_may_end_within_the_sample(many_rows, monkeypatch):
+    """Before the exact machine was tried on it."""
+    monkeypatch.setattr(lasn.search, "_MANY_SCORES", 600)
+    monkeypatch.setattr(lasn.search, "_FEWEST_ROWS", 500)
+    X, _ = halves(1200)
+    y = (np.floor(6 * X[:, 0]) + np.floor(6 * X[:, 1])).astype(int) % 8
+    model = search(X, y, gammas=[10.0], time_budget=1e-9)
+    assert list(model.cv_results_["n_resources"]) == [250, 1200]
+    assert model.mapping_ is not None
 
 
 def test_chance_does_not_speak_against_the_exact_machine():

@@ -173,8 +173,10 @@ class Search:
                     evaluate(gamma, Cs, level)
                 if known:
                     gained = self.level_best(level).score - best_of(known).score
-            if self.grows and self._goes_on(level, gained) and self._following(size) > size:
-                self.sizes.append(self._following(size))
+            if self.grows and self._goes_on(level, gained):
+                following = self._following(size, gained)
+                if following > size:
+                    self.sizes.append(following)
             level += 1
 
     @property
@@ -220,7 +222,8 @@ class Search:
 
     def _take_screened_levels(self, screen: Search) -> None:
         """Whether the exact machine was worth its time on the sample decides about all rows."""
-        self.sizes = screen.sizes
+        n_levels = 1 + max(one.level for one in self.evaluations)
+        self.sizes = screen.sizes[:n_levels]  # time may have been over before the last
         more_rows = self.problem.n_rows / screen.problem.n_rows
         self.seconds_of_path = screen.seconds_of_path * more_rows
         if self.ends_exact:
@@ -282,8 +285,8 @@ class Search:
     def _is_exact(self, level: int, size: int) -> bool:
         return self.ends_exact and level > 0 and size >= self.problem.n_rows
 
-    def _following(self, size: int) -> int:
-        """The next number of landmarks; the same where there is no next."""
+    def _following(self, size: int, gained: float) -> int:
+        """The next number of landmarks, where these gained so much; the same without a next."""
         n_rows = self.problem.n_rows
         if self.ends_exact:
             return n_rows
