@@ -120,6 +120,11 @@ def is_regression(name: str) -> bool:
     return name in SOURCES and SOURCES[name].regression
 
 
+def has_test_rows(name: str) -> bool:
+    """Whether the set comes with test rows; if not, ``load`` has several splits of it."""
+    return name not in SOURCES or isinstance(SOURCES[name].test, str)
+
+
 def as_rows(X, dtype="float32", dense: bool | None = None):
     """Rows as an array (by default where features are few, products being fastest so) or CSR."""
     if dense is None:

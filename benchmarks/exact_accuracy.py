@@ -133,7 +133,7 @@ def comparisons(records: list[dict]) -> list[dict]:
 
 def n_splits(name: str) -> int:
     """One where the set has test rows of its own."""
-    if isinstance(data.SOURCES[name].test, str):
+    if data.has_test_rows(name):
         return 1
     _, y, _, y_test = data.load(name)
     fewest = FEWEST_SPLITS if len(y) <= SPLIT_UP_TO else 1

@@ -13,8 +13,11 @@ import lasn.search
 from lasn import LASNClassifier, LASNClassifierCV
 from lasn.arrays import to_numpy
 from lasn.cross_validation import Fold
+from lasn.exact import ExactSolver
 from lasn.exact_folds import exact_folds, exact_pays
+from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
+from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.problem import Problem
 
@@ -46,6 +49,39 @@ def a_sample_first(monkeypatch, many_classes):
 def search(X, y, **options):
     defaults = {"Cs": CS, "gammas": GAMMAS, "cv": 3, "random_state": 0}
     return LASNClassifierCV(**(defaults | options)).fit(X, y)
+
+
+def test_what_is_known_of_columns_that_rest_is_what_would_be_measured(place, monkeypatch):
+    """Only those that a step moved are measured again, and all of them where rows were taken in."""
+    measured = []
+    measure, step = ExactSolver._measured, ExactSolver._step
+
+    def counted(self, columns, **options):
+        measured.append(len(columns))
+        return measure(self, columns, **options)
+
+    def checked(self, *given, **options):
+        moved = step(self, *given, **options)
+        value, gap, wrong = self._value_and_gap()
+        everyone = np.arange(len(value))
+        for known, true in zip((value, gap, wrong), measure(self, everyone), strict=True):
+            np.testing.assert_allclose(known, true, rtol=1e-6, atol=1e-6 * value.max())
+        return moved
+
+    monkeypatch.setattr(ExactSolver, "_measured", counted)
+    monkeypatch.setattr(ExactSolver, "_step", checked)
+    X, y = coloured_board(400, fields=5)
+    targets = np.where(y[:, None] == np.arange(4), 1.0, -1.0)
+    options = {"newton": NewtonOptions(), "dtype": "float64", "memory_limit": None}
+    exact_folds(
+        Problem(place.rows(X), targets, np.ones(len(X)), y, 10.0, SquaredHinge()),
+        [Fold(*rows) for rows in StratifiedKFold(5).split(X, y)],
+        kernel=Kernel("rbf", gamma=30.0),
+        start=Model(Kernel("rbf", gamma=30.0), place.rows(X[:5]), None, np.zeros((6, 4)), float),
+        rng=np.random.RandomState(0),
+        **options,
+    )
+    assert any(0 < count < 20 for count in measured[measured.index(20) :])
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

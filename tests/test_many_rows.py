@@ -7,6 +7,7 @@ from places import every_place
 from reference import certificate
 from sklearn.svm import LinearSVC
 
+import lasn.training
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
@@ -59,6 +60,20 @@ def test_history_ends_with_the_solution(sphere):
     assert len(model.history_) == model.n_iter_ >= 1
     for name, expected in vars(truth).items():
         assert model.history_[-1][name] == pytest.approx(expected[0], rel=1e-6, abs=1e-8)
+
+
+@pytest.mark.parametrize("tol", [3e-2, 1e-4])
+def test_rows_near_the_boundary_are_looked_for_once_if_that_solves_them(sphere, monkeypatch, tol):
+    """A first, rough look may be enough; all rows confirm it."""
+    found = []
+    near = lasn.training._near
+    monkeypatch.setattr(
+        lasn.training, "_near", lambda *given: (found.append(near(*given)), found[-1])[1]
+    )
+    X, y, _ = sphere
+    model = LASNClassifier(40, tol=tol, random_state=0).fit(X, y > 0)
+    assert found[0] is None or len(found) == (1 if tol == 3e-2 else 2)
+    assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), tol)
 
 
 @pytest.mark.parametrize("solver", ["newton", "newton-cg"])

@@ -1,10 +1,12 @@
-"""Features that a search shares: where all rows are landmarks, they are those of K_ll."""
+"""Features that a search shares: F, K with M beside it, or F F^T, whichever costs least."""
 
 import numpy as np
 import pytest
 
 from lasn.kernels import Kernel
 from lasn.landmarks import distinct_rows
+from lasn.losses import SquaredHinge
+from lasn.objective import RegularizedLoss
 from lasn.shared_features import SharedFeatures
 
 
@@ -24,3 +26,23 @@ def test_rows_that_are_all_landmarks_have_the_features_of_those(n_rows, dtype, r
     function = shared.function(np.vstack([np.eye(F.shape[1])[:, :3], np.zeros((1, 3))]))
     again = Kernel("rbf", gamma=0.2)(X, shared.landmarks) @ function.beta
     np.testing.assert_allclose(again, F[:, :3], atol=100 * tolerance)
+
+
+@pytest.mark.parametrize(("n_problems", "n_costs"), [(5, 1), (5, 4), (50, 1)])
+def test_features_are_multiplied_out_for_many_problems_only(n_problems, n_costs, rng):
+    """A few of them, with one C, need K and M; they give the same scores."""
+    X = rng.normal(size=(900, 3))
+    kernel = Kernel("rbf", gamma=0.3)
+    shared = SharedFeatures(X, kernel, X[:20], np.dtype(float), "auto", None, n_gammas=1)
+    found = shared.at(0.3, n_problems, n_costs)
+    few = n_problems * n_costs == 5
+    assert (found.mapping is not None) == few
+    assert shared.products == (0 if few else len(X))
+    W = rng.normal(size=(shared.mapping.shape[1] + 1, 2))
+    targets = np.ones((len(X), 2))
+    objective = RegularizedLoss(
+        found.blocks, found.mapping, SquaredHinge(), targets, np.ones(len(X)), inner=found.inner
+    )
+    function = shared.function(W)
+    expected = kernel(X, X[:20]) @ function.beta + function.bias
+    np.testing.assert_allclose(objective.scores(W), expected, atol=1e-9)

@@ -250,6 +250,9 @@ class ExactSolver:
         self.inside = np.zeros(problem.n_rows, dtype=bool)
         self.alpha = np.zeros((0, problem.targets.shape[1]))
         self.z = np.zeros_like(self.alpha)
+        # P over the rows U and the two parts of its gap, shape (3, c), and where they are not so.
+        self.known = np.zeros((3, problem.targets.shape[1]))
+        self.unknown = np.ones(problem.targets.shape[1], dtype=bool)
         self._take_in(self._active_outside(_MARGIN))
 
     def _active_outside(self, margin: float) -> np.ndarray:
@@ -273,6 +276,7 @@ class ExactSolver:
         self.z = np.vstack([self.z, self.scores[rows]])
         self.y = self.problem.targets[self.gram.rows]
         self.C = self.costs[self.gram.rows]
+        self.unknown[:] = True
 
     def model(self) -> Model:
         """Support vectors alone: rows with a coefficient that is not zero."""
@@ -321,29 +325,39 @@ class ExactSolver:
         C = self.C if self.C.shape[1] == 1 else self.C[:, columns]
         return tuple(C * part for part in self.problem.loss.expand(self.y[:, columns], z))
 
-    def _dual_point(self) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
+    def _dual_point(self, columns) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
         """Terms, signs and multipliers of alpha; what has the wrong sign is taken as zero."""
         costs = np.broadcast_to(self.C, self.z.shape)
         terms = [
-            dual_point(self.problem.loss, y, z, C)[0]
-            for y, z, C in zip(self.y.T, self.z.T, costs.T, strict=True)
+            dual_point(self.problem.loss, self.y[:, c], self.z[:, c], costs[:, c])[0]
+            for c in columns
         ]
         signs = np.column_stack([one.signs for one in terms])
         largest = np.column_stack([one.largest for one in terms])
-        return terms, signs, np.clip(signs * self.alpha, 0.0, largest)
+        return terms, signs, np.clip(signs * self.alpha[:, columns], 0.0, largest)
 
-    def _value_and_gap(self, exactly: bool = False) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _value_and_gap(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What ``_measured`` says of all problems; of those that did not move it is known."""
+        columns = np.flatnonzero(self.unknown)
+        if len(columns):
+            self.known[:, columns] = self._measured(columns)
+            self.unknown[:] = False
+        value, gap, of_wrong_signs = self.known.copy()
+        return value, gap, of_wrong_signs
+
+    def _measured(self, columns: np.ndarray, exactly: bool = False) -> tuple[np.ndarray, ...]:
         """P over the rows U, and two parts of P - D for the dual point of alpha.
 
         With a the part of alpha that had the wrong sign, P - D is a sum over rows plus
         a^T K^ a / 2. In the latter the Nystroem map may stand for K^, which makes it a little less.
         """
-        terms, signs, lam = self._dual_point()
-        losses = self._expand(self.z)[0]
-        value = 0.5 * np.sum(self.alpha * self.z, axis=0) + losses.sum(axis=0)
+        terms, signs, lam = self._dual_point(columns)
+        alpha, z = self.alpha[:, columns], self.z[:, columns]
+        losses = self._expand(z, columns)[0]
+        value = 0.5 * np.sum(alpha * z, axis=0) + losses.sum(axis=0)
         values = np.column_stack([one.value(x) for one, x in zip(terms, lam.T, strict=True)])
-        gap = np.sum(signs * lam * self.z + losses - values, axis=0)
-        wrong = self.alpha - signs * lam
+        gap = np.sum(signs * lam * z + losses - values, axis=0)
+        wrong = alpha - signs * lam
         square = None if exactly else self.equations.square_by_nystroem(wrong)
         if square is None:
             square = np.sum(wrong * self._product(wrong), axis=0)
@@ -351,11 +365,12 @@ class ExactSolver:
 
     def _proved_gap(self, wanted) -> np.ndarray:
         """P - D over the rows U, by products with K^ alone; the dual point may be bettered."""
-        value, gap, of_wrong_signs = self._value_and_gap(exactly=True)
+        everyone = np.arange(self.alpha.shape[1])
+        value, gap, of_wrong_signs = self._measured(everyone, exactly=True)
         gap = gap + of_wrong_signs
         if np.all(gap <= wanted * value):
             return gap
-        terms, signs, lam = self._dual_point()
+        terms, signs, lam = self._dual_point(everyone)
         ascent = ascend(terms, lam, self._product, self.equations.solve_by_nystroem)
         for _, (point, Ka) in zip(range(_DUAL_STEPS), ascent, strict=False):
             values = [one.value(x).sum() for one, x in zip(terms, point.T, strict=True)]
@@ -390,9 +405,10 @@ class ExactSolver:
         """
         n_problems = self.alpha.shape[1]
         t, cg_steps = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
-        value = gap = self._expand(self.z)[0].sum(axis=0)
         todo = np.arange(n_problems)
-        if not first:
+        if first:
+            value = gap = self._expand(self.z)[0].sum(axis=0)
+        else:
             value, gap, of_wrong_signs = self._value_and_gap()
             unsolved = np.flatnonzero(gap + of_wrong_signs > _SOLVED * accuracy * value)
             todo = unsolved if len(unsolved) else todo
@@ -408,6 +424,7 @@ class ExactSolver:
         solution, cg_steps[todo] = self.equations.solve(b, v, guess, target)
         alpha += solution
         z = self._product(alpha)
+        self.unknown[todo] = True
         if first:
             self.alpha, self.z = alpha, z
             return np.ones(n_problems), cg_steps
@@ -419,8 +436,8 @@ class ExactSolver:
         if short.any():
             # P may be compared with its own rounding: then believe the gap.
             self.alpha[:, todo], self.z[:, todo] = alpha, z
-            _, new_gap, of_new_signs = self._value_and_gap()
-            lessens = (new_gap + of_new_signs < gap + of_wrong_signs)[todo]
+            _, new_gap, of_new_signs = self._measured(todo)
+            lessens = new_gap + of_new_signs < (gap + of_wrong_signs)[todo]
             found[short & lessens] = 1.0
         t[todo] = found
         # A full step has no trace of what was there before, not even rounding.

@@ -30,9 +30,10 @@ from lasn.shared_features import GammaFeatures
 from lasn.training import Training, manners_of, minimize_with_bill, resolve_dtype
 
 # What twice the landmarks may be expected to gain, as a part of what the last doubling gained. If
-# what k landmarks leave out falls like 1 / k, gains halve; for smooth kernels it falls faster.
-_NEXT_GAIN = 0.5
-_MOST_DOUBLINGS = 2  # at once
+# what k landmarks leave out fell like 1 / k, gains would halve; for smooth kernels it falls faster.
+_NEXT_GAIN = 0.4
+# Up to so many landmarks most of what a fit costs grows with k, not with k^2.
+_CHEAP = 1000
 # What float32 reaches with ease.
 _USUAL_TOLERANCE = NewtonOptions().tol
 
@@ -42,8 +43,8 @@ class LandmarkSearch(Search):
 
     To know what twice the landmarks gain they would have to be fitted, which costs up to four times
     what all the search has cost before. So it goes on as long as they are expected to gain
-    ``margin``, by what the last doubling gained; with four times as many where the doubling after
-    the next is expected to gain that too.
+    ``margin``, by what the last doubling gained; with four times as many, where that is cheap and
+    the doubling after the next is expected to gain the margin too.
     """
 
     def __init__(self, *given, **options):
@@ -67,29 +68,24 @@ class LandmarkSearch(Search):
 
     def _goes_on(self, level: int, gained: float) -> bool:
         nothing_to_compare = not np.isfinite(gained)
-        return nothing_to_compare or self._doublings(gained) > 0
+        return nothing_to_compare or self._next_gain(gained) >= self.margin
 
     def _following(self, size: int, gained: float) -> int:
         following = super()._following(size, gained)
-        if self.ends_exact or self._rows_are_few():
+        if self.ends_exact or self._rows_are_few() or not np.isfinite(gained):
             return following
-        more = max(0, self._doublings(gained) - 1)
-        return min(self.problem.n_rows, following * 2**more)
+        afterwards = _NEXT_GAIN * self._next_gain(gained)
+        return 2 * following if afterwards >= self.margin and 2 * following <= _CHEAP else following
 
-    def _doublings(self, gained: float) -> int:
-        """How often twice the landmarks are expected to gain the margin, if these gained so much.
+    def _next_gain(self, gained: float) -> float:
+        """What twice the landmarks are expected to gain, where the last growth gained so much.
 
         Over d doublings gains add up to a geometric sum, of which the last doubling has its part.
         """
-        if not np.isfinite(gained):
-            return 0
         before, size = self.sizes[-2:]
         d = np.log2(size / before)
-        last = gained * _NEXT_GAIN ** (d - 1.0) * (1.0 - _NEXT_GAIN) / (1.0 - _NEXT_GAIN**d)
-        times = 0
-        while times < _MOST_DOUBLINGS and last * _NEXT_GAIN ** (times + 1) >= self.margin:
-            times += 1
-        return times
+        share = _NEXT_GAIN ** (d - 1.0) * (1.0 - _NEXT_GAIN) / (1.0 - _NEXT_GAIN**d)
+        return _NEXT_GAIN * share * gained
 
     def _shares_inner_products(self) -> bool:
         """There is one C."""

@@ -27,12 +27,15 @@ from lasn.threads import for_each_slice
 
 # A device that has not even this part of its free memory to give is not helped by smaller blocks.
 _LEAST_SHARE = 1e-3
-# F F^T is made up to this many rows, where features and problems (one for each C) are at least one
-# for so many rows: each problem would otherwise multiply its active rows again at every step.
+# F F^T is made up to this many rows, where features and problems, times the values of C, are at
+# least one for so many rows: each problem would otherwise multiply its active rows again at every
+# step.
 _FEW_ROWS = 16_384
-_ROWS_A_FEATURE = 32
+_ROWS_A_FEATURE = 8
 _ROWS_A_PROBLEM = 375
 _USUAL_COSTS = 4
+# Up to so many problems with one C are solved with K and M apart: F costs more than it saves them.
+_FEW_PROBLEMS = 10
 # Rows of which fewer than this part are distinct are not worth a path of their own.
 _ALMOST_ALL = 0.5
 
@@ -111,13 +114,15 @@ class SharedFeatures:
             return GammaFeatures(MemoryBlocks(self.X, None, self.dtype, self._budget()))
         kernel = replace(self.kernel, gamma=gamma)
         if self._landmark_of_row is not None and self._fits(matrices=4):
-            return self._of_landmarks(kernel, self._landmark_of_row, n_problems * n_costs)
+            return self._of_landmarks(kernel, self._landmark_of_row, n_problems, n_costs)
         mapping = mapping_matrix(
             kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
         )
         self.mapping = mapping
         columns = kernel.against(self.landmarks, self.dtype)
-        if not self._fits(matrices=2):
+        with_inner = self._inner_pays(mapping.shape[1], n_problems, n_costs)
+        forms_F = with_inner or n_costs > 1 or n_problems > _FEW_PROBLEMS
+        if not (forms_F and self._fits(matrices=2)):
             blocks = MemoryBlocks(self.X, columns, self.dtype, self._budget())
             return GammaFeatures(blocks, mapping)
         if self._shares_exponents() and self.exponents is None:
@@ -141,10 +146,11 @@ class SharedFeatures:
             self.work.rows_computed += n_rows
         F = F[:, :n_variables]
         blocks = MemoryBlocks(F, None, self.dtype, self._budget())
-        n_solved = n_problems * n_costs
-        return GammaFeatures(blocks, inner=self._inner(F, n_solved))
+        return GammaFeatures(blocks, inner=self._inner(F) if with_inner else None)
 
-    def _of_landmarks(self, kernel: Kernel, place: np.ndarray, n_solved: int) -> GammaFeatures:
+    def _of_landmarks(
+        self, kernel: Kernel, place: np.ndarray, n_problems: int, n_costs: int
+    ) -> GammaFeatures:
         """Where row i is landmark ``place[i]``: features and inner products are those of K_ll."""
         K_ll = kernel(self.landmarks, self.landmarks)
         options = {"cutoff": self.cutoff, "dtype": self.dtype}
@@ -153,21 +159,20 @@ class SharedFeatures:
         self.work.rows_computed += len(place)
         self.products += len(place)
         inner = None
-        if self._inner_pays(F, n_solved):
+        if self._inner_pays(F.shape[1], n_problems, n_costs):
             inner = K_ll[np.ix_(place, place)].astype(self.dtype, copy=False)
         blocks = MemoryBlocks(F, None, self.dtype, self._budget())
         return GammaFeatures(blocks, inner=inner)
 
-    def _inner_pays(self, F: np.ndarray, n_solved: int) -> bool:
-        n_rows, n_variables = F.shape
+    def _inner_pays(self, n_variables: int, n_problems: int, n_costs: int) -> bool:
+        """Whether F F^T is worth making, and there is room for it."""
+        n_rows = self.X.shape[0]
         fits = n_rows**2 * self.dtype.itemsize <= self._budget() // 2
-        most = min(_FEW_ROWS, _ROWS_A_FEATURE * n_variables, _ROWS_A_PROBLEM * n_solved)
-        return fits and n_rows <= most
+        enough = n_costs * min(_ROWS_A_FEATURE * n_variables, _ROWS_A_PROBLEM * n_problems)
+        return fits and n_rows <= min(_FEW_ROWS, enough)
 
-    def _inner(self, F: np.ndarray, n_solved: int) -> np.ndarray | None:
-        """F F^T, its lower triangle; None where it would not pay or not fit."""
-        if not self._inner_pays(F, n_solved):
-            return None
+    def _inner(self, F: np.ndarray) -> np.ndarray:
+        """F F^T, its lower triangle."""
         n_rows = len(F)
         inner = np.zeros((n_rows, n_rows), dtype=self.dtype)
 

@@ -354,6 +354,8 @@ def _solve(
                 return replace(result, history=history)
             start = NewtonStart(result.W, result.value, _elsewhere(result), start.sample)
             first = replace(model, W=result.W)
+            if np.all(result.relative_gradient <= newton.tol):  # all rows may confirm that
+                break
     moved = problem.bytes_moved
     result = over(problem, newton)
     if history and not result.history:  # one look at all rows confirmed the answer
