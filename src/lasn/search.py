@@ -68,8 +68,7 @@ _FEW_ROWS, _FEW_SCORES = 5000, 150_000
 _MANY_LANDMARKS = 2000
 # Which C and gamma to look at further is told by scores that are this near to the minimum.
 _ROUGH = 1e-2
-# Features of a search are used so much more often than those of a fit that float32 pays earlier,
-# if rows are not few.
+# Features of a search are used so much more often than those of a fit that float32 pays earlier.
 _TIMES_USED = 8
 # So often at least the number of landmarks grows: a first gain may be hidden by chance.
 _LEAST_LEVELS = 2
@@ -444,8 +443,7 @@ class Search:
         )
 
     def _dtype(self, n_columns: int) -> np.dtype:
-        times_used = 1 if self._rows_are_few() else _TIMES_USED
-        return resolve_dtype(self.dtype, times_used * self.problem.n_rows * n_columns)
+        return resolve_dtype(self.dtype, _TIMES_USED * self.problem.n_rows * n_columns)
 
     def _landmarks_of(self, part: int, size: int) -> Landmarks:
         """Landmarks for some folds, from rows that they all may see; those before come first."""
