@@ -14,14 +14,16 @@ from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg import LinAlgError
-from scipy.linalg.blas import dtrsv, strsv
+from scipy.linalg.blas import dsymv, dtrsv, ssymv, strsv
 from scipy.linalg.lapack import dpotrf, dpotrs, spotrf, spotrs
 
-from lasn.arrays import cast, is_tensor, like, to_numpy, widest_dtype
+from lasn.arrays import cast, is_tensor, like, to_numpy, wide, widest_dtype
 
 # Up to this many columns are solved for one after the other: LAPACK solves many at once, and takes
 # as long for one as for eight.
 _FEW_COLUMNS = 4
+# That a factor in float32 may take before one in float64 is made.
+_CORRECTIONS = 3
 
 
 class Factor(Protocol):
@@ -89,6 +91,28 @@ def factorize(V: Any) -> Factor:
             shift = 10.0 * shift if shift else first * scale
             if not np.isfinite(shift) or shift > scale:
                 raise
+
+
+def refined_solution(V: Any, b: np.ndarray, most_left: float) -> np.ndarray:
+    """V^-1 b, shape (q,), by a factor in V's own type; of an array the lower triangle is read.
+
+    Corrections follow, a few at most, until |b - V x| <= most_left; else the factor is float64's.
+    """
+    factor = factorize(V)
+    x = factor.solve(b)
+    for _ in range(_CORRECTIONS):
+        left = b - _symmetric_product(V, x)
+        if np.linalg.norm(left) <= most_left:
+            return x
+        x += factor.solve(left)
+    return factorize(wide(V)).solve(b)
+
+
+def _symmetric_product(V: Any, x: np.ndarray) -> np.ndarray:
+    if is_tensor(V):
+        return to_numpy(V @ like(x, V))
+    product = ssymv if V.dtype == np.float32 else dsymv
+    return product(1.0, V.T, x, lower=False)
 
 
 def _factor(V: Any, shift: float) -> Factor:

@@ -33,6 +33,7 @@ from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
 from lasn.memory import with_less_memory
 from lasn.parameters import check_parameters, landmarks_rule
 from lasn.targets import validate_rows
+from lasn.threads import parallel_products
 
 # The absolute cut of the paper, for ``eigenvalue_cutoff``.
 PAPER_CUTOFF = 1e-6
@@ -118,10 +119,11 @@ def _by_cholesky(K_ll: Any, shift: float, dtype) -> tuple[Any, Any]:
     # LAPACK reads by columns: the upper triangle of the transpose, which it overwrites.
     shifted = np.array(K_ll, dtype=np.float64, order="C")
     shifted.reshape(-1)[:: len(K_ll) + 1] += shift
-    upper, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
-    if info != 0:
-        raise LinAlgError(f"{info}-th leading minor is not positive definite")
-    inverse, _ = lapack.dtrtri(upper, lower=0)
+    with parallel_products():
+        upper, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
+        if info != 0:
+            raise LinAlgError(f"{info}-th leading minor is not positive definite")
+        inverse, _ = lapack.dtrtri(upper, lower=0)
     return np.ascontiguousarray(inverse, dtype=dtype), upper.T.astype(dtype, copy=False)
 
 

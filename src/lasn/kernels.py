@@ -27,6 +27,7 @@ import numpy as np
 import scipy
 
 from lasn.arrays import device_of, is_sparse, like, to_numpy, wide
+from lasn.mapping import TimesMapping
 from lasn.memory import for_each_part
 from lasn.threads import for_each_slice
 
@@ -251,6 +252,7 @@ class KernelColumns:
         out = np.empty((X.shape[0], coef.shape[1]), dtype=self.dtype)
         coef = np.ascontiguousarray(coef, dtype=self.dtype)
         grouped = self.dtype != np.float64 and coef.shape[1] <= _GROUPED_COLUMNS
+        product = TimesMapping(coef)
 
         def multiply(rows):
             values = np.empty((rows.stop - rows.start, self.n_columns), dtype=self.dtype)
@@ -258,7 +260,7 @@ class KernelColumns:
             if grouped:
                 out[rows] = _grouped_product(values, coef)
             else:
-                np.matmul(values, coef, out=out[rows])
+                product(values, out=out[rows])
 
         for_each_slice(X.shape[0], self.rows_per_slice(), multiply)
         return out

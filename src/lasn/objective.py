@@ -29,13 +29,18 @@ import scipy.sparse as sp
 from lasn.arrays import cast, concatenate, is_tensor, like, namespace, nonzero, to_numpy, wide
 from lasn.blocks import Block, BlockSource
 from lasn.directions import Assembled
-from lasn.factors import factorize
+from lasn.factors import factorize, refined_solution
 from lasn.losses import Loss
+from lasn.mapping import TimesMapping
 
 # For a single product the copy must cost less than the rows that it skips.
 _WORTH_GATHERING = 0.3
 # Operations of a matrix product in the time that one inner product of active rows is copied.
 _GATHERING = 60.0
+# So many inner products a row are factored in their own type, and solutions bettered until this
+# part of the right-hand side is left.
+_LARGE = 800
+_EXACTLY = 1e-5
 # From so many on, rows are copied one by one: half of the matrix is enough then.
 _MANY_ROWS = 300
 
@@ -98,14 +103,15 @@ class RegularizedLoss:
         self.alike = alike
         self.inner = inner
         self.mapping = None if mapping is None else cast(mapping, blocks.dtype)
+        self.to_features = None if mapping is None else TimesMapping(self.mapping)
         self.loss = loss
         self.precision = float(np.finfo(blocks.dtype).eps)
         self.n_problems = targets.shape[1]
         self.n_variables = (blocks.n_columns if mapping is None else mapping.shape[1]) + 1
         # Operations to add one row to an assembled V: the row of F, then a symmetric product.
         self.row_cost = float(self.n_variables**2)
-        if mapping is not None:
-            self.row_cost += 2.0 * mapping.shape[0] * mapping.shape[1]
+        if self.to_features is not None:
+            self.row_cost += self.to_features.row_cost
         self._targets = blocks.split(targets)
         self._costs = blocks.split(costs[:, None] if costs.ndim == 1 else costs)
         self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
@@ -323,7 +329,11 @@ class LossCurvature:
             S = _lower_part(inner, rows)
             S += 1.0
             S.reshape(-1)[:: len(rows) + 1] += 1.0 / v[rows, index]
-            U[rows, index] = factorize(S).solve(products[rows, index])
+            b = products[rows, index]
+            if len(rows) < _LARGE:
+                U[rows, index] = factorize(wide(S)).solve(b)
+            else:
+                U[rows, index] = refined_solution(S, b, _EXACTLY * float(np.linalg.norm(b)))
 
         self.costs.for_each(B.shape[1], solve)
         _, sums = objective.blocks.run(_pull, objective.blocks.split(U))
@@ -339,7 +349,7 @@ class LossCurvature:
         if not objective.shares_mapped_rows:
             return nothing
         before = objective._mapped or nothing
-        shared = (objective.mapping,)
+        shared = (objective.to_features,)
         objective._mapped, _ = objective.blocks.run(
             _map_active, self.weights, before, shared=shared
         )
@@ -349,7 +359,7 @@ class LossCurvature:
         """F, dense or CSR of shape (m, q), and v, shape (m,), of the active rows of all blocks."""
         blocks = self.objective.blocks
         parts, _ = blocks.run(
-            _active_features, self._contents(column), mapped, shared=(self.objective.mapping,)
+            _active_features, self._contents(column), mapped, shared=(self.objective.to_features,)
         )
         F, v = zip(*blocks.collect(parts), strict=True)
         stack = sp.vstack if sp.issparse(F[0]) else concatenate
@@ -366,7 +376,7 @@ class LossCurvature:
         objective = self.objective
         before = [None] * len(contents) if base is None else base.contents
         _, (gram, border, corner) = objective.blocks.run(
-            _assemble, contents, before, shared=(objective.mapping, steers)
+            _assemble, contents, before, shared=(objective.to_features, steers)
         )
         q = objective.n_variables
         V = gram.new_empty((q, q)) if is_tensor(gram) else np.empty((q, q))
@@ -519,44 +529,47 @@ def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
 
 
 def _lower_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The lower triangle of these rows and columns, in float64; above it is anything."""
+    """The lower triangle of these rows and columns; above it is anything."""
     n = len(rows)
     if n < _MANY_ROWS:
-        return matrix[np.ix_(rows, rows)].astype(np.float64, copy=False)
+        return matrix[np.ix_(rows, rows)]
     part = np.ones((n, n), dtype=matrix.dtype)
     for place, row in enumerate(rows):
         # "clip", as NumPy would otherwise check places by copying what it takes.
         matrix[row].take(rows[: place + 1], out=part[place, : place + 1], mode="clip")
-    return part.astype(np.float64, copy=False)
+    return part
 
 
 def _dense(matrix):
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def _map_active(block: Block, weights, mapped: _MappedRows | None, mapping):
+def _map_active(block: Block, weights, mapped: _MappedRows | None, to_features: TimesMapping):
     """The rows of F that are there, and those that any column needs now."""
     if mapped is None:
-        empty = np.empty((0, mapping.shape[1]), dtype=mapping.dtype)
+        empty = np.empty((0, to_features.M.shape[1]), dtype=to_features.M.dtype)
         mapped = _MappedRows(empty, np.full(block.n_rows, -1))
     new = np.flatnonzero(weights.any(axis=1) & (mapped.places < 0))
     if len(new) == 0:
         return mapped, ()
     places = mapped.places.copy()
     places[new] = len(mapped.F) + np.arange(len(new))
-    return _MappedRows(np.concatenate([mapped.F, block.matrix(new) @ mapping]), places), ()
+    F = np.concatenate([mapped.F, to_features(block.matrix(new))])
+    return _MappedRows(F, places), ()
 
 
-def _active_features(block: Block, weights, mapped: _MappedRows | None, mapping):
+def _active_features(
+    block: Block, weights, mapped: _MappedRows | None, to_features: TimesMapping | None
+):
     """Rows of F with a weight, and their weights."""
     rows = nonzero(weights > 0.0)
     if mapped is not None:
         return (mapped.F[mapped.places[rows]], weights[rows]), ()
     K = block.matrix(rows)
-    return (K if mapping is None else K @ mapping, weights[rows]), ()
+    return (K if to_features is None else to_features(K), weights[rows]), ()
 
 
-def _assemble(block: Block, weights, before, mapping, steers):
+def _assemble(block: Block, weights, before, to_features: TimesMapping | None, steers):
     """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
 
     Only rows with v != 0 are read. F^T v F is the difference of two symmetric products, one for
@@ -569,13 +582,13 @@ def _assemble(block: Block, weights, before, mapping, steers):
         rows = nonzero(sign * change > 0.0)
         for part in block.parts(rows):
             K = block.matrix(None if len(part) == block.n_rows else part)
-            F = K if mapping is None else K @ mapping
+            F = K if to_features is None else to_features(K)
             v = cast(abs(change[part]), F.dtype)
             border = border + sign * (F.T @ v)
             root = namespace(v).sqrt(v)[:, None]
             F = F.multiply(root).tocsr() if sp.issparse(F) else F * root
             gram = gram + sign * _dense(block.gram(F, steers))
-    q = block.n_columns if mapping is None else mapping.shape[1]
+    q = block.n_columns if to_features is None else to_features.M.shape[1]
     if np.ndim(gram) == 0:
         gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)
     return None, (gram, border, change.sum())

@@ -22,6 +22,7 @@ from lasn.blocks import BlockSource, MemoryBlocks, Work
 from lasn.devices import resolve_device
 from lasn.features import mapping_and_features, mapping_matrix
 from lasn.kernels import Kernel
+from lasn.mapping import TimesMapping
 from lasn.memory import working_memory
 from lasn.threads import for_each_slice
 
@@ -131,13 +132,14 @@ class SharedFeatures:
         F = self._features if self._features is not None else self._room()
         self._features = F
         n_variables = mapping.shape[1]
+        to_features = TimesMapping(mapping)
 
         def fill(rows: slice) -> None:
             if self.exponents is None:
                 values = columns.matrix(self.X[rows])
             else:
                 values = np.exp(self.exponents[rows] * self.dtype.type(gamma / self.kernel.gamma))
-            np.matmul(values, mapping, out=F[rows, :n_variables])
+            to_features(values, out=F[rows, :n_variables])
 
         n_rows = self.X.shape[0]
         for_each_slice(n_rows, columns.rows_per_slice(), fill)

@@ -80,6 +80,19 @@ def serial_products() -> Iterator[None]:
 
 
 @contextmanager
+def parallel_products() -> Iterator[None]:
+    """Inside ``serial_products``, let a matrix product or a factor use all threads after all.
+
+    For the few large ones that no block of rows stands beside. In a worker nothing changes.
+    """
+    if _serial.depth == 0 or n_threads() == 1:
+        yield
+        return
+    with _blas().limit(limits=_serial.threads_outside):
+        yield
+
+
+@contextmanager
 def one_thread() -> Iterator[None]:
     """Let work that is started here stay in this thread: a device is its own crowd."""
     before = getattr(_here, "is_worker", False)
