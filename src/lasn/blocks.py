@@ -32,10 +32,11 @@ from lasn.disk_features import DiskFeatures
 from lasn.kernels import KernelColumns
 from lasn.threads import n_threads, run_in_threads
 
-# Bytes of one block: so long that threads seldom wait for each other between two products; and at
-# least two rows a column, for matrix products.
-_BLOCK_BYTES = 16 << 20
-_ROWS_PER_COLUMN = 2
+# Bytes of one block: threads seldom wait for each other between two products, and what one of those
+# has read is still in the cache that cores share when the next reads it again; and at least as many
+# rows as columns, for matrix products.
+_BLOCK_BYTES = 4 << 20
+_ROWS_PER_COLUMN = 1
 # From so many bytes on NumPy asks for large pages.
 _LARGE = 4 << 20
 # Beside the features themselves, a fit copies the active ones: up to half of them.
