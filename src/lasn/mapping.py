@@ -26,14 +26,6 @@ class TimesMapping:
         self.M = M
         self.slices = None if is_tensor(M) else _slices_of_triangle(M)
 
-    @property
-    def row_cost(self) -> float:
-        """Operations for one row."""
-        k, q = self.M.shape
-        if self.slices is None:
-            return 2.0 * k * q
-        return sum(2.0 * part.stop * (part.stop - part.start) for part in self.slices)
-
     def __call__(self, K: Any, out: np.ndarray | None = None) -> Any:
         if is_tensor(self.M):
             return K @ self.M

@@ -110,8 +110,8 @@ class RegularizedLoss:
         self.n_variables = (blocks.n_columns if mapping is None else mapping.shape[1]) + 1
         # Operations to add one row to an assembled V: the row of F, then a symmetric product.
         self.row_cost = float(self.n_variables**2)
-        if self.to_features is not None:
-            self.row_cost += self.to_features.row_cost
+        if mapping is not None:
+            self.row_cost += 2.0 * mapping.shape[0] * mapping.shape[1]
         self._targets = blocks.split(targets)
         self._costs = blocks.split(costs[:, None] if costs.ndim == 1 else costs)
         self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
