@@ -22,7 +22,7 @@ from lasn.arrays import cast, is_tensor, like, to_numpy, wide, widest_dtype
 # Up to this many columns are solved for one after the other: LAPACK solves many at once, and takes
 # as long for one as for eight.
 _FEW_COLUMNS = 4
-# That a factor in float32 may take before one in float64 is made.
+# So often a solution by a factor in float32 is corrected before one in float64 is made.
 _CORRECTIONS = 3
 
 
@@ -93,26 +93,20 @@ def factorize(V: Any) -> Factor:
                 raise
 
 
-def refined_solution(V: Any, b: np.ndarray, most_left: float) -> np.ndarray:
-    """V^-1 b, shape (q,), by a factor in V's own type; of an array the lower triangle is read.
+def refined_solution(V: np.ndarray, b: np.ndarray, most_left: float) -> np.ndarray:
+    """V^-1 b, shape (q,), by a factor in V's own type; V, shape (q, q), is its lower triangle.
 
     Corrections follow, a few at most, until |b - V x| <= most_left; else the factor is float64's.
     """
     factor = factorize(V)
+    product = ssymv if V.dtype == np.float32 else dsymv
     x = factor.solve(b)
     for _ in range(_CORRECTIONS):
-        left = b - _symmetric_product(V, x)
+        left = b - product(1.0, V.T, x, lower=False)  # BLAS reads by columns, as LAPACK does
         if np.linalg.norm(left) <= most_left:
             return x
         x += factor.solve(left)
     return factorize(wide(V)).solve(b)
-
-
-def _symmetric_product(V: Any, x: np.ndarray) -> np.ndarray:
-    if is_tensor(V):
-        return to_numpy(V @ like(x, V))
-    product = ssymv if V.dtype == np.float32 else dsymv
-    return product(1.0, V.T, x, lower=False)
 
 
 def _factor(V: Any, shift: float) -> Factor:
