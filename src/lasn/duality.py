@@ -39,7 +39,7 @@ _INSIDE = 1e-3
 
 @dataclass(frozen=True)
 class DualTerms:
-    """g of the table above, for one problem: ``signs``, ``slopes`` and ``costs`` of shape (n,).
+    """g of the table above: ``signs``, ``slopes`` and ``costs``, shape (n,), or (n, c) for several.
 
     ``slopes`` is g'(0) of the squared losses; None for the log loss. A row may cost nothing in a
     squared loss: its multiplier is 0 and stays there, as the slope of its g is not finite.
@@ -49,9 +49,14 @@ class DualTerms:
     costs: np.ndarray
     slopes: np.ndarray | None
 
-    def only(self, rows: np.ndarray) -> DualTerms:
-        slopes = None if self.slopes is None else self.slopes[rows]
-        return replace(self, signs=self.signs[rows], costs=self.costs[rows], slopes=slopes)
+    def only(self, part) -> DualTerms:
+        """Those of some rows; or, with an index of both axes, of some problems."""
+        slopes = None if self.slopes is None else self.slopes[part]
+        return replace(self, signs=self.signs[part], costs=self.costs[part], slopes=slopes)
+
+    def columns(self) -> list[DualTerms]:
+        """One for each problem."""
+        return [self.only((slice(None), c)) for c in range(self.signs.shape[1])]
 
     @property
     def largest(self) -> np.ndarray:
@@ -82,14 +87,14 @@ class DualTerms:
 
 
 def dual_point(loss: Loss, y, z, costs) -> tuple[DualTerms, np.ndarray]:
-    """The dual point of a function with scores z: terms and multipliers, for rows (n,)."""
+    """The dual point of a function with scores z: terms and multipliers, all of one shape."""
     _, derivative, _ = loss.expand(y, z)
     if isinstance(loss, SquaredEpsilonInsensitive):
         signs = np.where(z > y, -1.0, 1.0)
         slopes = signs * y - loss.epsilon
     else:
         signs = y
-        slopes = None if isinstance(loss, LogLoss) else np.ones(len(y))
+        slopes = None if isinstance(loss, LogLoss) else np.ones(y.shape)
     return DualTerms(signs, costs, slopes), np.maximum(-signs * costs * derivative, 0.0)
 
 

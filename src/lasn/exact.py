@@ -53,7 +53,7 @@ from lasn.row_equations import RowEquations, map_size
 from lasn.threads import serial_products
 from lasn.training import manners_of, resolve_dtype, train
 
-# Up to this many rows, float64 costs nothing that anyone would notice.
+# Up to this many scores, float64 costs nothing that anyone would notice.
 _SMALL = 2048
 # Rows whose score is nearer than this to being active are taken into U from the start.
 _MARGIN = 0.05
@@ -95,7 +95,7 @@ def _resolve_dtype(
     device = device_of(problem.X)
     if dtype != "auto" or (device is not None and device.type == "mps"):
         return resolve_dtype(dtype, 0, device)
-    if problem.n_rows <= _SMALL:
+    if problem.n_rows * problem.n_problems <= _SMALL:
         return np.dtype(np.float64)
     mean_cost = float(np.sum(costs**2) / np.sum(costs))
     largest = float(np.max(kernel.diagonal(problem.X))) + 1.0
@@ -325,16 +325,12 @@ class ExactSolver:
         C = self.C if self.C.shape[1] == 1 else self.C[:, columns]
         return tuple(C * part for part in self.problem.loss.expand(self.y[:, columns], z))
 
-    def _dual_point(self, columns) -> tuple[list[DualTerms], np.ndarray, np.ndarray]:
-        """Terms, signs and multipliers of alpha; what has the wrong sign is taken as zero."""
-        costs = np.broadcast_to(self.C, self.z.shape)
-        terms = [
-            dual_point(self.problem.loss, self.y[:, c], self.z[:, c], costs[:, c])[0]
-            for c in columns
-        ]
-        signs = np.column_stack([one.signs for one in terms])
-        largest = np.column_stack([one.largest for one in terms])
-        return terms, signs, np.clip(signs * self.alpha[:, columns], 0.0, largest)
+    def _dual_point(self, columns) -> tuple[DualTerms, np.ndarray]:
+        """Terms and multipliers of alpha; what has the wrong sign is taken as zero."""
+        z = self.z[:, columns]
+        costs = np.broadcast_to(self.C, self.z.shape)[:, columns]
+        terms, _ = dual_point(self.problem.loss, self.y[:, columns], z, costs)
+        return terms, np.clip(terms.signs * self.alpha[:, columns], 0.0, terms.largest)
 
     def _value_and_gap(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """What ``_measured`` says of all problems; of those that did not move it is known."""
@@ -351,13 +347,13 @@ class ExactSolver:
         With a the part of alpha that had the wrong sign, P - D is a sum over rows plus
         a^T K^ a / 2. In the latter the Nystroem map may stand for K^, which makes it a little less.
         """
-        terms, signs, lam = self._dual_point(columns)
+        terms, lam = self._dual_point(columns)
         alpha, z = self.alpha[:, columns], self.z[:, columns]
         losses = self._expand(z, columns)[0]
         value = 0.5 * np.sum(alpha * z, axis=0) + losses.sum(axis=0)
-        values = np.column_stack([one.value(x) for one, x in zip(terms, lam.T, strict=True)])
-        gap = np.sum(signs * lam * z + losses - values, axis=0)
-        wrong = alpha - signs * lam
+        right = terms.signs * lam
+        gap = np.sum(right * z + losses - terms.value(lam), axis=0)
+        wrong = alpha - right
         square = None if exactly else self.equations.square_by_nystroem(wrong)
         if square is None:
             square = np.sum(wrong * self._product(wrong), axis=0)
@@ -370,11 +366,10 @@ class ExactSolver:
         gap = gap + of_wrong_signs
         if np.all(gap <= wanted * value):
             return gap
-        terms, signs, lam = self._dual_point(everyone)
-        ascent = ascend(terms, lam, self._product, self.equations.solve_by_nystroem)
+        terms, lam = self._dual_point(everyone)
+        ascent = ascend(terms.columns(), lam, self._product, self.equations.solve_by_nystroem)
         for _, (point, Ka) in zip(range(_DUAL_STEPS), ascent, strict=False):
-            values = [one.value(x).sum() for one, x in zip(terms, point.T, strict=True)]
-            dual = np.array(values) - 0.5 * np.sum(signs * point * Ka, axis=0)
+            dual = np.sum(terms.value(point) - 0.5 * terms.signs * point * Ka, axis=0)
             gap = np.minimum(gap, value - dual)
             if np.all(gap <= wanted * value):
                 break

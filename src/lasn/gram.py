@@ -162,7 +162,7 @@ class Gram:
 
     def _values(self, i: int, j: int, rows: np.ndarray, columns: np.ndarray) -> Any:
         """A tile at some positions of its rows and columns."""
-        return self._tile(i, j)[np.ix_(rows, columns)]
+        return self._tile(i, j).take(rows, axis=0).take(columns, axis=1)  # faster than by np.ix_
 
     def _keep(self, i: int, j: int) -> None:
         self.tiles[i, j] = self._compute(i, j)
