@@ -102,6 +102,20 @@ def test_an_interrupted_search_writes_nothing(tmp_path, rows, monkeypatch, capsy
     assert os.listdir(tmp_path) == []
 
 
+def test_a_checkpoint_that_has_just_got_its_name_is_not_denied(tmp_path, rows, monkeypatch, capsys):
+    from lasn.cli.models import write_model
+
+    def interrupted(model, path):
+        write_model(model, path)
+        raise KeyboardInterrupt
+
+    part = str(tmp_path / "part")
+    monkeypatch.setattr("lasn.cli.fitting.write_model", interrupted)
+    words = ["train", rows, *TRAIN, "--checkpoint", part, "-o", str(tmp_path / "model")]
+    assert main(words) == 130
+    assert f"{part} holds Newton iteration 1. Go on with --resume" in capsys.readouterr().err
+
+
 def long_fit(folder, *flags):
     """Start a fit that takes a while, with a checkpoint; wait for its first iterate."""
     data = folder / "long.npz"

@@ -29,6 +29,7 @@ import scipy
 from lasn.arrays import device_of, is_sparse, like, to_numpy, wide
 from lasn.mapping import TimesMapping
 from lasn.memory import for_each_part
+from lasn.row_forms import fastest_form, product_cost, unpacked
 from lasn.threads import for_each_slice
 
 KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
@@ -38,10 +39,8 @@ _SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
 _CACHE_BYTES = 2 << 20
 # Few enough numbers that their memory is used again and not asked of the system anew.
 _VALUES_AT_HAND = 1 << 15
-# A sparse block is worth unpacking (into cache, never the whole matrix) when the dense
-# product needs fewer than this many times the arithmetic of the sparse one.
-_DENSE_PRODUCT_SPEEDUP = 30
-_UNPACKED_BYTES = 8 << 20
+# Of stored values, one costs as much in a sum of distances as this many of an array.
+_STORED_DISTANCE = 30.0
 # A sum over landmarks in float32 is one over groups of this many, if it has few columns.
 _GROUP = 64
 _GROUPED_COLUMNS = 32
@@ -213,9 +212,7 @@ class KernelColumns:
     in one thread's cache; slicing over threads and sparse rows live here.
     """
 
-    # Rows of a sparse matrix may be handed over unpacked, block by block.
-    accepts_unpacked = True
-    # Values are a function of inner products, so a matrix product makes them.
+    # Values are a function of inner products, so a matrix product makes them, of arrays or CSR.
     products_only = True
     # Values are exp(gamma e), and :meth:`exponents` gives gamma e.
     exponential = False
@@ -239,7 +236,7 @@ class KernelColumns:
         for_each_slice(
             X.shape[0],
             self.rows_per_slice(),
-            lambda rows: self._fill_exponents(self._unpacked(X[rows]), out[rows]),
+            lambda rows: self._fill_exponents(self._formed(X[rows]), out[rows]),
         )
         return out
 
@@ -270,22 +267,18 @@ class KernelColumns:
 
         Where values are not ``kept``, reading them means computing them.
         """
-        sparse = X[:1000] if is_sparse(X[:1]) else None
-        n_products = X.shape[1] if sparse is None else sparse.nnz / max(1, sparse.shape[0])
         most = _CHEAP_PRODUCTS if kept else _CHEAP_IF_NOT_KEPT
-        return self.products_only and n_products <= most
+        return self.products_only and product_cost(X[:1000], self.n_columns) <= most
 
     def rows_per_slice(self) -> int:
         return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, self.n_columns)))
 
     def fill(self, rows, out: np.ndarray) -> None:
         """Write the kernel of a small block of rows into ``out``."""
-        self._fill(self._unpacked(rows), out)
+        self._fill(self._formed(rows), out)
 
-    def _unpacked(self, rows):
-        if is_sparse(rows) and self.accepts_unpacked and _worth_unpacking(rows):
-            return rows.toarray()
-        return rows
+    def _formed(self, rows):
+        return fastest_form(rows, self.n_columns) if self.products_only else rows
 
     def _fill(self, rows, out: np.ndarray) -> None:
         self._fill_exponents(rows, out)
@@ -304,18 +297,14 @@ def _grouped_product(values: np.ndarray, coef: np.ndarray) -> np.ndarray:
     return sums.sum(axis=0, dtype=np.float64) + values[:, whole:] @ coef[whole:]
 
 
-def _worth_unpacking(rows) -> bool:
-    n_rows, n_features = rows.shape
-    if n_rows * n_features * rows.dtype.itemsize > _UNPACKED_BYTES:
-        return False
-    return n_rows * n_features <= _DENSE_PRODUCT_SPEEDUP * max(rows.nnz, n_rows)
-
-
 def row_norms_squared(X) -> np.ndarray:
     """|x_i|^2 for each row, shape (n,), dense or sparse."""
-    if is_sparse(X):
-        return np.asarray(X.multiply(X).sum(axis=1), dtype=np.float64).ravel()
-    return np.einsum("ij,ij->i", X, X)
+    if not is_sparse(X):
+        return np.einsum("ij,ij->i", X, X)
+    X = X.tocsr()
+    out, filled = np.zeros(X.shape[0]), np.flatnonzero(np.diff(X.indptr))
+    out[filled] = np.add.reduceat(np.square(X.data, dtype=np.float64), X.indptr[filled])
+    return out
 
 
 def _norms_squared_on_a_device(X) -> np.ndarray:
@@ -332,7 +321,7 @@ def _norms_squared_on_a_device(X) -> np.ndarray:
 
 
 class _InnerProducts:
-    """rows @ landmarks.T for every mix of dense and sparse."""
+    """factor * rows @ landmarks.T for every mix of dense and sparse."""
 
     def __init__(self, landmarks, dtype: np.dtype):
         if is_sparse(landmarks):
@@ -341,13 +330,16 @@ class _InnerProducts:
             self.transposed = np.ascontiguousarray(landmarks.T, dtype=dtype)
         self.dtype = dtype
 
-    def __call__(self, rows, out: np.ndarray) -> None:
+    def __call__(self, rows, out: np.ndarray, factor: float = 1.0) -> None:
         rows = rows.astype(self.dtype, copy=False)
         if is_sparse(rows) or is_sparse(self.transposed):
             product = rows @ self.transposed
-            out[...] = product.toarray() if is_sparse(product) else product
+            product = product.toarray() if is_sparse(product) else product
+            np.multiply(product, self.dtype.type(factor), out=out)
         else:
             np.matmul(rows, self.transposed, out=out)
+            if factor != 1.0:
+                out *= factor
 
 
 class _LinearColumns(KernelColumns):
@@ -361,8 +353,7 @@ class _LinearColumns(KernelColumns):
 
 class _PolynomialColumns(_LinearColumns):
     def _fill(self, rows, out):
-        self.products(rows, out)
-        out *= self.kernel.gamma
+        self.products(rows, out, self.kernel.gamma)
         out += self.kernel.coef0
         with np.errstate(over="ignore", invalid="ignore"):
             np.power(out, self.dtype.type(self.kernel.degree), out=out)
@@ -377,8 +368,7 @@ class _PolynomialColumns(_LinearColumns):
 
 class _TanhColumns(_LinearColumns):
     def _fill(self, rows, out):
-        self.products(rows, out)
-        out *= self.kernel.gamma
+        self.products(rows, out, self.kernel.gamma)
         out += self.kernel.coef0
         np.tanh(out, out=out)
 
@@ -429,8 +419,7 @@ class _RbfColumns(KernelColumns):
             self.products = _InnerProducts(self.landmarks, self.dtype)
         gamma = self.kernel.gamma
         squares = row_norms_squared(rows)
-        self.products(rows, out)
-        out *= 2.0 * gamma
+        self.products(rows, out, 2.0 * gamma)
         out -= (gamma * squares).astype(self.dtype)[:, None]
         out -= (gamma * self.squares).astype(self.dtype)
         np.minimum(out, 0.0, out=out)
@@ -439,6 +428,9 @@ class _RbfColumns(KernelColumns):
 class _LaplacianColumns(KernelColumns):
     products_only = False
     exponential = True
+
+    def _formed(self, rows):
+        return unpacked(rows, _STORED_DISTANCE) if is_sparse(rows) else rows
 
     def _fill_exponents(self, rows, out):
         from scipy.spatial.distance import cdist  # slow to import, and for this kernel alone
@@ -459,7 +451,6 @@ def _short_indices(rows):
 
 
 class _CallableColumns(KernelColumns):
-    accepts_unpacked = False
     products_only = False
 
     def _fill(self, rows, out):

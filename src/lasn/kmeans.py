@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lasn.kernels import row_norms_squared
+from lasn.row_forms import fastest_form
 from lasn.threads import for_each_slice
 
 # Slices of rows do not depend on the number of threads, and their scores stay in a core's cache.
@@ -37,10 +38,10 @@ def kmeans_centres(X: Any, k: int, weight: np.ndarray, n_steps: int, rng) -> np.
     rng : RandomState
     """
     first = rng.choice(X.shape[0], size=k, replace=False, p=weight / weight.sum())
-    points = X.astype(np.float32)
+    points = fastest_form(X.astype(np.float32), n_steps * k)
     # Distances lose no digits to a common offset; that of sparse rows is small.
-    origin: Any = 0.0 if sp.issparse(X) else points.mean(axis=0, dtype=np.float64)
-    points = points if sp.issparse(X) else (points - origin).astype(np.float32)
+    origin: Any = 0.0 if sp.issparse(points) else points.mean(axis=0, dtype=np.float64)
+    points = points if sp.issparse(points) else (points - origin).astype(np.float32)
     squares = row_norms_squared(points)
     centres = _dense(points[first])
     labels = np.full(len(squares), -1)
@@ -73,7 +74,8 @@ def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def nearest_points(X: Any, centres: Any) -> np.ndarray:
     """The position of the row of X that is nearest to each centre, shape (k,)."""
     points, targets = X.astype(np.float32), _dense(centres.astype(np.float32))
-    sparse = sp.issparse(X)
+    points = fastest_form(points, len(targets))
+    sparse = sp.issparse(points)
     if not sparse:
         origin = points.mean(axis=0, dtype=np.float64)
         points, targets = (points - origin).astype(np.float32), targets - origin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -105,7 +106,8 @@ class _Watcher:
         self.feedback = feedback
         self.with_steps = with_steps
         self.checkpoint = checkpoint
-        self.written = 0
+        self.begun = self.written = 0  # iterations of checkpoints
+        self.seen = self._version()
 
     def stage(self, name: str) -> None:
         self.feedback.stage(name)
@@ -116,10 +118,20 @@ class _Watcher:
     def iteration(self, number: int, record: dict[str, Any], model: Callable[[], Any]) -> None:
         self.feedback.iteration(number, record)
         if self.checkpoint is not None:
+            self.begun = number
             write_model(self.with_steps(model()), self.checkpoint)
-            self.written = number
+            self.written, self.seen = number, self._version()
+
+    def _version(self) -> tuple[int, int] | None:
+        """What tells one checkpoint from the next; None where there is none."""
+        if self.checkpoint is None or not os.path.exists(self.checkpoint):
+            return None
+        state = os.stat(self.checkpoint)
+        return state.st_ino, state.st_mtime_ns
 
     def last_words(self) -> str:
+        if self._version() != self.seen:  # interrupted when the file had just got its name
+            self.written = self.begun
         if not self.written:
             return "interrupted; no model was written."
         return (

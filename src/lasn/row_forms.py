@@ -1,0 +1,68 @@
+"""Rows as an array or as CSR, whichever multiplies faster with k dense columns.
+
+A dense product does more arithmetic in the same time, a sparse one does without the zeros. Blocks
+of rows change their form on the way into a product, never the whole matrix.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy
+
+from lasn.arrays import is_sparse
+
+# Multiplications of a dense product in the time of one with a stored value; of what else a sparse
+# product does for each of its results; and of looking whether a value of an array is zero.
+_STORED, _RESULT, _LOOK = 8.0, 25.0, 55.0
+# Blocks that take more than this are not unpacked.
+_UNPACKED_BYTES = 8 << 20
+# Fewer features than this are multiplied before zeros are found; so are few rows.
+_FEW_FEATURES, _FEW_ROWS = 100, 64
+# So many rows tell how many zeros there are.
+_LOOKED_AT = 32
+
+
+def fastest_form(rows: Any, k: int) -> Any:
+    """A block of rows, shape (m, p), in the form that a product with (p, k) values takes least."""
+    if is_sparse(rows):
+        return unpacked(rows, _STORED, _RESULT)
+    return _packed(rows) if _sparse_cost(rows, k) < rows.shape[1] else rows
+
+
+def product_cost(rows: Any, k: int) -> float:
+    """What each result of that product costs, in multiplications of a dense one."""
+    return min(_sparse_cost(rows, k), rows.shape[1])
+
+
+def unpacked(rows: Any, stored_cost: float, result_cost: float = 0.0) -> Any:
+    """CSR rows as an array, where that is small and all its values cost less than stored ones do.
+
+    Costs are those of a stored value and of a result, in units of a value of the array.
+    """
+    n_rows, n_features = rows.shape
+    stored = rows.nnz / max(1, n_rows)
+    fits = n_rows * n_features * rows.dtype.itemsize <= _UNPACKED_BYTES
+    return rows.toarray() if fits and n_features <= stored_cost * stored + result_cost else rows
+
+
+def _sparse_cost(rows: Any, k: int) -> float:
+    """Of a sparse product, and of the way to it; infinite where it is not worth a look."""
+    n_rows, n_features = rows.shape
+    if is_sparse(rows):
+        return _STORED * rows.nnz / max(1, n_rows) + _RESULT
+    if n_features < _FEW_FEATURES or n_rows < _FEW_ROWS:
+        return np.inf
+    some = rows[:: n_rows // _LOOKED_AT]
+    return _STORED * np.count_nonzero(some) / len(some) + _RESULT + _LOOK * n_features / k
+
+
+def _packed(rows: np.ndarray) -> Any:
+    """An array as CSR; scipy's own way takes several times as long."""
+    n_rows, n_features = rows.shape
+    values = rows.reshape(-1)
+    places = np.flatnonzero(values != 0.0)
+    starts = np.searchsorted(places, n_features * np.arange(n_rows + 1)).astype(np.int32)
+    columns = (places % n_features).astype(np.int32)
+    return scipy.sparse.csr_matrix((values[places], columns, starts), shape=rows.shape)

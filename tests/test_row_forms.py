@@ -1,0 +1,76 @@
+"""Arrays and CSR change places where that makes a product cheaper, and nothing else changes."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from lasn import LASNClassifier
+from lasn.kernels import Kernel
+from lasn.row_forms import fastest_form, product_cost
+
+
+def rows_with(stored, n_rows=400, n_features=300):
+    """Rows of which each has about so many values that are not zero; one has none at all."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n_rows, n_features)) * (
+        rng.random((n_rows, n_features)) * n_features < stored
+    )
+    X[3] = 0.0
+    return X.astype(np.float32)
+
+
+def test_few_values_are_packed_and_many_unpacked():
+    few, many = rows_with(10), rows_with(100)
+    packed = fastest_form(few, 500)
+    assert sp.issparse(packed)
+    assert packed.has_sorted_indices
+    assert_array_equal(packed.toarray(), few)
+    assert fastest_form(many, 500) is many
+    stored = sp.csr_matrix(few)
+    assert fastest_form(stored, 500) is stored
+    assert_array_equal(fastest_form(sp.csr_matrix(many), 500), many)
+
+
+def test_what_costs_more_than_it_saves_is_left_alone():
+    few = rows_with(10)
+    assert fastest_form(few, 50) is few  # zeros would be sought for 50 results a row
+    assert isinstance(fastest_form(few[:20], 500), np.ndarray)  # a few rows, at once
+    narrow = few[:, :50]
+    assert fastest_form(narrow, 500) is narrow
+    large = sp.csr_matrix(np.ones((1500, 2000), dtype=np.float32))
+    assert fastest_form(large, 500) is large  # 12 MB as an array
+
+
+def test_rows_that_are_not_contiguous():
+    X = np.asfortranarray(rows_with(10))
+    assert_array_equal(fastest_form(X, 500).toarray(), X)
+    assert_array_equal(fastest_form(X[::2], 500).toarray(), X[::2])
+
+
+def test_the_cost_of_a_product_is_that_of_its_form():
+    few, many = rows_with(10), rows_with(100)
+    assert product_cost(many, 500) == product_cost(sp.csr_matrix(many), 500) == 300
+    assert product_cost(sp.csr_matrix(few), 500) < product_cost(few, 500) < 300
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "polynomial", "tanh", "linear", "laplacian"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernel_values_do_not_depend_on_the_form(kernel, dtype):
+    X, landmarks = rows_with(10).astype(dtype), rows_with(60, n_rows=500).astype(dtype)
+    columns = Kernel(kernel, gamma=0.02).against(landmarks, np.dtype(dtype))
+    expected = Kernel(kernel, gamma=0.02)(X.astype(float), landmarks.astype(float))
+    tolerance = {"rtol": 2e-5, "atol": 2e-5} if dtype == np.float32 else {"rtol": 1e-10}
+    for rows in (X, sp.csr_matrix(X)):
+        assert_allclose(columns.matrix(rows), expected, **tolerance)
+
+
+def test_an_array_of_zeros_mostly_gives_the_model_of_the_same_rows_as_csr():
+    X = rows_with(12, n_rows=1500)
+    y = X[:, :40].sum(axis=1) > 0.0
+    dense = LASNClassifier(200, tol=1e-8, random_state=0).fit(X, y)
+    assert isinstance(dense.landmarks_, np.ndarray)
+    sparse = LASNClassifier(200, tol=1e-8, random_state=0).fit(sp.csr_matrix(X), y)
+    assert_allclose(
+        dense.decision_function(X), sparse.decision_function(sp.csr_matrix(X)), atol=1e-4
+    )
