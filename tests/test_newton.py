@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn.directions import Assembled, Costs, active_rows_that_pay, conjugate_gradients
+from lasn.directions import (
+    Assembled,
+    Costs,
+    active_rows_that_pay,
+    conjugate_gradients,
+    rows_pay,
+)
 from lasn.factors import factorize
 from lasn.newton import (
     NewtonOptions,
@@ -263,6 +269,13 @@ def test_a_preconditioner_has_more_rows_where_more_work_is_ahead():
     assert sizes == sorted(sizes)
     assert 10_000 <= sizes[3] <= 40_000  # of 10^6: more would save a step at most
     assert active_rows_that_pay(4000, 10**6) < 10 * 4000  # dear
+
+
+def test_many_problems_of_few_active_rows_want_no_preconditioner():
+    assert rows_pay(15_000, n_active=650, k=1500, n_problems=26)
+    assert not rows_pay(15_000, n_active=3000, k=1500, n_problems=26)  # factors of that size
+    assert not rows_pay(60_000, n_active=5000, k=2000, n_problems=10)
+    assert not rows_pay(15_000, n_active=650, k=1500, n_problems=1)
 
 
 def _systems(condition):

@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from lasn import LASNClassifier
 from lasn.arrays import to_numpy
 from lasn.blocks import Workspace
 from lasn.directions import DirectionSolver
@@ -81,3 +83,21 @@ def test_it_is_made_anew_where_that_saves_steps_and_only_there(parts):
     made = solver.assembled
     solve(expected_steps=10**6)
     assert solver.assembled is made, "it is at this W already"
+
+
+def test_many_classes_of_few_active_rows_make_none(monkeypatch):
+    rng = np.random.default_rng(0)
+    centres = rng.normal(scale=6.0, size=(12, 5))
+    y = rng.integers(12, size=2000)
+    X = centres[y] + rng.normal(size=(2000, 5))
+    made = []
+    whole = SampledHessian.__init__
+    monkeypatch.setattr(
+        SampledHessian, "__init__", lambda self, *given: made.append(self) or whole(self, *given)
+    )
+    fit = LASNClassifier(300, tol=1e-6, random_state=0).fit
+    without = fit(X, y).decision_function(X)
+    assert not made
+    monkeypatch.setattr("lasn.training.rows_pay", lambda *given: False)
+    assert_allclose(fit(X, y).decision_function(X), without, atol=1e-3)
+    assert made

@@ -282,6 +282,18 @@ def active_rows_that_pay(k: int, ahead: float) -> int:
     return m
 
 
+def rows_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> bool:
+    """Whether several problems will rather be solved through their active rows, so many of each.
+
+    Then nothing is preconditioned. The features of all rows are made once.
+    """
+    if n_problems == 1:
+        return False
+    by_rows = n_active**2 * k + Costs().factor * n_active**3 / 3.0
+    step = 1.5 * 4.0 * n_rows * k
+    return n_problems * by_rows + 2.0 * n_rows * k**2 < _UNLIKE_SAMPLED_STEPS * n_problems * step
+
+
 def factored(assembled: Assembled) -> Assembled:
     """The same with its factor."""
     return replace(assembled, factor=factorize(assembled.matrix))

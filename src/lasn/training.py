@@ -28,7 +28,7 @@ import numpy as np
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
 from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
-from lasn.directions import active_rows_that_pay
+from lasn.directions import active_rows_that_pay, rows_pay
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, sample_by_group, stack_rows
@@ -262,11 +262,14 @@ def _start(
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
     model = replace(model, W=_embed(coarse, model))
     share = max(_active_share(pool.only(order[:_FEW_ROWS]), coarse), 0.01)
-    sizes = _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
+    k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
+    n_rows, n_problems = problem.n_rows, problem.n_problems
+    if not sizes and problem.device is None and rows_pay(n_rows, share * n_rows, k, n_problems):
+        return NewtonStart(model.W), coarse
     # Columns that share a factor are not helped by more rows in it, and a GPU's products are fast.
-    one_factor = problem.n_problems == 1 and problem.device is None
-    ahead = share * (problem.n_rows + sum(sizes)) if one_factor else 0.0
-    n_active = active_rows_that_pay(model.landmarks.shape[0], ahead)
+    one_factor = n_problems == 1 and problem.device is None
+    ahead = share * (n_rows + sum(sizes)) if one_factor else 0.0
+    n_active = active_rows_that_pay(k, ahead)
     least = min(_MANY, pool.n_rows // _GROWTH)
     size = min(max(least, int(n_active / share)), pool.n_rows // 2)
     start = _prepared(pool.sample(sample_by_group(pool.groups, size, rng)), coarse, model, memory)
