@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from lasn.directions import (
     Assembled,
     Costs,
+    DirectionSolver,
     active_rows_that_pay,
     conjugate_gradients,
     rows_pay,
@@ -315,6 +316,52 @@ def test_columns_that_are_done_take_no_part_in_products():
     assert sum(seen) == steps.sum()
     assert seen[0] == 4
     assert seen[-1] == 1
+
+
+class _RoundedRows:
+    """A curvature whose way by rows is the cheapest, and leaves this part of what it is given."""
+
+    costs = Costs()
+    product_cost, rows_cost = 1e6, 1.0
+
+    def __init__(self, V, left):
+        self.V, self.left, self.solved = V, left, 0
+
+    def product(self, D, columns):
+        return self.V @ D
+
+    def assembly_cost(self, column, base):
+        return 1e9  # dear
+
+    def mean_assembly_cost(self, columns):
+        return 1e9  # dear
+
+    def solve_by_rows(self, B):
+        self.solved += 1
+        return (1.0 - self.left) * np.linalg.solve(self.V, B)
+
+
+@pytest.mark.parametrize(("left", "solved"), [(0.0, 1), (0.05, 1), (0.3, 2), (0.45, 3)])
+def test_what_rounding_leaves_of_a_solution_by_rows_is_corrected(left, solved):
+    V, G = _systems(1e3)
+    curvature = _RoundedRows(V, left)
+    solver = DirectionSolver("auto", 100, [None] * 4)
+    forcing = np.full(4, 0.1)
+    D, steps = solver.solve(curvature, np.arange(4), G, forcing, np.zeros((30, 4)))
+    assert curvature.solved == solved
+    assert not steps.any()
+    assert np.all(np.linalg.norm(V @ D + G, axis=0) <= 0.1 * np.linalg.norm(G, axis=0))
+
+
+def test_solutions_by_rows_that_cannot_be_corrected_are_given_up():
+    V, G = _systems(1e3)
+    curvature = _RoundedRows(V, 1.5)
+    solver = DirectionSolver("auto", 200, [None] * 4)
+    for solved in (3, 3):  # not tried a second time
+        D, steps = solver.solve(curvature, np.arange(4), G, np.full(4, 0.1), np.zeros((30, 4)))
+        assert curvature.solved == solved
+        assert steps.all()
+        assert np.all(np.linalg.norm(V @ D + G, axis=0) <= 0.11 * np.linalg.norm(G, axis=0))
 
 
 def test_conjugate_gradients_stop_at_their_limit():

@@ -29,6 +29,8 @@ _UNLIKE_SAMPLED_STEPS = 40
 _LEFT = 1e-3
 # Where rounding has cost a solution by rows so little of the gradient, the others are not checked.
 _NEXT_TO_NOTHING = 1e-6
+# What rounding has cost a solution by rows may be given back so often, at the same price.
+_CORRECTIONS = 2
 # A Hessian for preconditioning wants so many active rows for each column at least.
 _ROWS_A_COLUMN = 4
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -184,13 +186,8 @@ class DirectionSolver:
             curvature.costs.for_each(len(columns), factor_and_solve)
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
-            D = curvature.solve_by_rows(-gradient)
-            if self.trusts_rows:
-                return D, np.zeros(len(columns), dtype=int)
-            residual = curvature.product(D, np.arange(len(columns))) + gradient
-            error = column_norms(residual) / column_norms(gradient)
-            self.trusts_rows = bool(np.all(error <= _NEXT_TO_NOTHING))
-            if np.all(error <= forcing):
+            D = self._by_rows(curvature, gradient, forcing)
+            if D is not None:
                 return D, np.zeros(len(columns), dtype=int)
             # Large kernel values: too much was lost to rounding, and will be again.
             self.rows_are_exact = False
@@ -211,6 +208,22 @@ class DirectionSolver:
         if way == "renewed":
             self.expected_steps["prepared"] = self.expected_steps[way]
         return D, steps
+
+    def _by_rows(self, curvature, gradient, forcing) -> np.ndarray | None:
+        """D through active rows, corrected by what rounding has left; None if that is too much."""
+        everyone = np.arange(gradient.shape[1])
+        D = curvature.solve_by_rows(-gradient)
+        if self.trusts_rows:
+            return D
+        for correction in range(1 + _CORRECTIONS):
+            residual = curvature.product(D, everyone) + gradient
+            error = column_norms(residual) / column_norms(gradient)
+            if np.all(error <= forcing):
+                self.trusts_rows = correction == 0 and bool(np.all(error <= _NEXT_TO_NOTHING))
+                return D
+            if correction < _CORRECTIONS:
+                D -= curvature.solve_by_rows(residual)
+        return None
 
     def _prepare(self, curvature, columns) -> None:
         """One factor for each group of columns."""
