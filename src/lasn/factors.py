@@ -9,6 +9,7 @@ the factor is kept instead, and a solve is two matrix-vector products.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +25,8 @@ from lasn.arrays import cast, is_tensor, like, to_numpy, wide, widest_dtype
 _FEW_COLUMNS = 4
 # So often a solution by a factor in float32 is corrected before one in float64 is made.
 _CORRECTIONS = 3
+# torch loads its linear algebra for a GPU when it is first used, and fails if two threads do so.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 class Factor(Protocol):
@@ -131,7 +134,8 @@ def inverse_cholesky(V: Any, shift: float) -> Any:
         V = V.cpu()
     V = V.to(torch.float64)
     identity = torch.eye(len(V), dtype=V.dtype, device=V.device)
-    lower, info = torch.linalg.cholesky_ex(V + shift * identity)
-    if int(info) != 0:
-        raise LinAlgError(f"{int(info)}-th leading minor is not positive definite")
-    return torch.linalg.solve_triangular(lower, identity, upper=False)
+    with _ONE_AT_A_TIME:
+        lower, info = torch.linalg.cholesky_ex(V + shift * identity)
+        if int(info) != 0:
+            raise LinAlgError(f"{int(info)}-th leading minor is not positive definite")
+        return torch.linalg.solve_triangular(lower, identity, upper=False)
