@@ -136,6 +136,15 @@ def test_known_inner_products_give_the_same_solution_by_rows(monkeypatch, loss):
     np.testing.assert_allclose(curvature.solve_by_rows(B), expected, atol=1e-10)
 
 
+def test_a_product_costs_the_reading_of_the_mapping_too():
+    objective = objective_in(Place("numpy", None), LOSSES[0])
+    curvature = objective.curvature(random_point(objective))
+    k, q = objective.mapping.shape
+    whole, objective.mapping = curvature.product_cost, None
+    n_rows = min(curvature.n_active.sum(), objective.blocks.n_rows)
+    assert whole / curvature.product_cost == pytest.approx(1.0 + k * q / (n_rows * k))
+
+
 def test_few_active_rows_are_solved_by_rows(place):
     """With more landmarks than active rows, no (q, q) matrix is made."""
     X, y = make_blobs(400, centers=2, cluster_std=0.5, random_state=0)

@@ -254,7 +254,10 @@ class LossCurvature:
         n_columns = len(self.n_active)
         n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
         penalty = max(1.5, self.costs.product / n_columns)
-        return penalty * 4.0 * n_rows * n_columns * self.objective.blocks.n_columns
+        values = n_rows * self.objective.blocks.n_columns
+        if self.objective.mapping is not None:  # M is read as often as the rows
+            values += self.objective.mapping.shape[0] * self.objective.mapping.shape[1]
+        return penalty * 4.0 * values * n_columns
 
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
         objective = self.objective
