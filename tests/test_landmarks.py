@@ -12,6 +12,7 @@ from lasn.landmarks import (
     choose_landmarks,
     count_landmarks,
     distinct_rows,
+    scattered,
     target_bins,
 )
 
@@ -280,3 +281,22 @@ def test_target_bins_hold_about_equally_many_rows(place, rng):
 
 def test_constant_target_is_one_bin(place):
     assert len(np.unique(to_numpy(target_bins(place.array(np.ones((10, 1))))))) == 1
+
+
+@pytest.mark.parametrize(
+    ("count", "size"), [(10, 10), (10, 3), (1000, 999), (7, 0), (10**7, 10**5)]
+)
+def test_scattered_numbers_are_distinct_and_everywhere(count, size):
+    chosen = scattered(count, size, np.random.RandomState(0))
+    assert len(chosen) == size
+    assert np.all(np.diff(chosen) > 0)
+    if size:
+        assert chosen[0] >= 0
+        assert chosen[-1] < count
+        assert np.max(np.diff(chosen), initial=0) <= 2 * -(-count // size)
+
+
+def test_every_number_may_be_scattered():
+    rng = np.random.RandomState(0)
+    seen = np.bincount(np.concatenate([scattered(10, 4, rng) for _ in range(500)]), minlength=10)
+    assert seen.min() > 100

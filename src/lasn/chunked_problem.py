@@ -28,6 +28,7 @@ from lasn.landmarks import (
     landmarks_among,
     ordinals_by_group,
     rows_looked_at,
+    scattered,
     some_of,
     target_step,
 )
@@ -399,7 +400,7 @@ def _draw(chunk: Chunk, weight, seed, k):
 
 def _draw_share(chunk: Chunk, groups, seed, share):
     n_rows = len(groups)
-    return some_of(n_rows, round(share * n_rows), np.random.RandomState(seed)), ()
+    return scattered(n_rows, round(share * n_rows), np.random.RandomState(seed)), ()
 
 
 def _scale(chunk: Chunk, weight, groups, scale):

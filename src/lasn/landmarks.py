@@ -273,6 +273,15 @@ def some_of(count: int, size: int, rng) -> np.ndarray:
     return np.sort(rng.permutation(chosen)[:size])
 
 
+def scattered(count: int, size: int, rng) -> np.ndarray:
+    """``size`` of the numbers 0, ..., count - 1, in order: one at random of each of equal parts.
+
+    For large samples: the numbers need be neither shuffled nor sorted.
+    """
+    ends = np.arange(size + 1) * count // max(1, size)
+    return ends[:-1] + (rng.random_sample(size) * np.diff(ends)).astype(int)
+
+
 def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
     """k landmarks from the given rows, in equal shares for each group among them."""
     labels = groups[rows]

@@ -16,7 +16,7 @@ from lasn.arrays import bincount, is_tensor, like, nonzero, to_numpy, widest_dty
 from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace, chosen_rows
 from lasn.devices import Place
 from lasn.kernels import resolve_gamma
-from lasn.landmarks import check_landmarks, choose_landmarks, some_of
+from lasn.landmarks import check_landmarks, choose_landmarks, scattered
 from lasn.losses import Loss
 from lasn.memory import working_memory
 from lasn.model import Model
@@ -94,7 +94,7 @@ class Problem:
 
     def drawn(self, size: int, rng) -> Problem:
         """The problem on so many random rows, weighted like any sample."""
-        return self.sample(some_of(self.n_rows, size, rng))
+        return self.sample(scattered(self.n_rows, size, rng))
 
     def weighing(self, totals: np.ndarray) -> Problem:
         """The same rows with weights that sum up to the given totals of the groups."""
