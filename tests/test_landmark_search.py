@@ -272,18 +272,30 @@ def test_a_time_budget_may_end_within_the_sample(many_rows, monkeypatch):
     assert model.mapping_ is not None
 
 
+def chosen_of(*candidates):
+    """What is the best of three folds' scores at rising numbers of landmarks, of 10 rows."""
+    tried = LandmarkSearch.__new__(LandmarkSearch)
+    tried.problem = problem_of(*halves(10))
+    tried.evaluations = [
+        Evaluation(k, 1.0, 1.0, np.array(scores), 0.0, 0.0, level, 10, [], k == 10)
+        for level, (k, scores) in enumerate(candidates)
+    ]
+    return tried.best.n_landmarks
+
+
 def test_chance_does_not_speak_against_the_exact_machine():
     """Its score may be lower by less than two standard errors of the difference."""
+    few = 5, [0.9, 0.8, 0.9]
+    assert chosen_of(few, (10, [0.95, 0.7, 0.9])) == 10
+    assert chosen_of(few, (10, [0.7, 0.6, 0.6])) == 5
+    assert chosen_of(few, (10, [0.9, 0.8, 0.91])) == 10
 
-    def judged(exact_scores):
-        tried = LandmarkSearch.__new__(LandmarkSearch)
-        tried.problem = problem_of(*halves(10))
-        tried.evaluations = [
-            Evaluation(k, 1.0, 1.0, np.array(scores), 0.0, 0.0, level, 10, [], level == 1)
-            for level, (k, scores) in enumerate([(5, [0.9, 0.8, 0.9]), (10, exact_scores)])
-        ]
-        return tried.best.exact
 
-    assert judged([0.95, 0.7, 0.9])
-    assert not judged([0.7, 0.6, 0.6])
-    assert judged([0.9, 0.8, 0.91])
+def test_chance_does_not_speak_against_more_landmarks():
+    """Nor does an equal score; a lower one does from one standard error on."""
+    few = 2, [0.9, 0.8, 0.9]
+    assert chosen_of(few, (4, [0.9, 0.8, 0.9])) == 4
+    assert chosen_of(few, (4, [0.94, 0.75, 0.9])) == 4
+    assert chosen_of(few, (4, [0.9, 0.75, 0.85])) == 2
+    assert chosen_of(few, (4, [0.94, 0.75, 0.9]), (8, [0.7, 0.6, 0.6])) == 4
+    assert chosen_of(few, (4, [0.7, 0.6, 0.6]), (8, [0.9, 0.8, 0.91])) == 8

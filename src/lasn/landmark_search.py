@@ -34,6 +34,8 @@ from lasn.training import Training, manners_of, minimize_with_bill, resolve_dtyp
 _NEXT_GAIN = 0.4
 # Up to so many landmarks most of what a fit costs grows with k, not with k^2.
 _CHEAP = 1000
+# Standard errors by which more landmarks, or the exact machine, may fall behind by chance.
+_CHANCE, _CHANCE_OF_EXACT = 1.0, 2.0
 # What float32 reaches with ease.
 _USUAL_TOLERANCE = NewtonOptions().tol
 
@@ -53,17 +55,19 @@ class LandmarkSearch(Search):
 
     @property
     def best(self) -> Evaluation:
-        """The highest score; but the exact machine, where it was tried and is not clearly lower.
+        """The highest score; but more landmarks, where their score is not clearly lower.
 
-        It is what landmarks stand for, so chance has to be excluded: its score must be lower by
-        more than two standard errors of the difference, fold by fold.
+        The exact machine is what landmarks stand for, and more of them come nearer to it. So chance
+        has to be excluded: a score must be lower by more standard errors of the difference, fold by
+        fold, than chance explains.
         """
         highest = super().best
-        for one in self._comparable():
-            if one.exact:
-                lead = highest.fold_scores - one.fold_scores
-                if lead.mean() <= 2.0 * np.std(lead) / np.sqrt(len(lead)):
-                    return one
+        larger = [one for one in self._comparable() if one.n_landmarks > highest.n_landmarks]
+        for one in sorted(larger, key=lambda one: -one.n_landmarks):
+            lead = highest.fold_scores - one.fold_scores
+            chance = _CHANCE_OF_EXACT if one.exact else _CHANCE
+            if lead.mean() <= chance * np.std(lead) / np.sqrt(len(lead)):
+                return one
         return highest
 
     def _goes_on(self, level: int, gained: float) -> bool:

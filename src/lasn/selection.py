@@ -332,8 +332,9 @@ class LASNClassifierCV(_Tuned, LASNClassifier):
         before; so it goes on only while 0.4 of what the last doubling gained, which the next may
         gain, is ``landmark_margin`` or more; where 0.4 of that is, too, it goes on with four times
         as many, up to 1000. The exact machine follows the first number wherever it pays: up to 200
-        rows for each class and fold, and 20 000 in all; it is chosen unless its score is lower by
-        more than chance. Numbers are all tried, each with every C and gamma.
+        rows for each class and fold, and 20 000 in all. It is chosen, and so are more landmarks
+        before fewer, unless the score is lower by more than chance: one standard error of the
+        difference, two for the exact machine. Numbers are all tried, each with every C and gamma.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; a number means stratified folds.
     scoring : str, callable or None, default=None
