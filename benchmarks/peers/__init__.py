@@ -19,7 +19,7 @@ from measure import version
 
 # No dense copies of more than this are made for a competitor that cannot read sparse rows.
 _MOST_DENSE_BYTES = 4e9
-# Rows of which a smaller part than this is not zero are read faster as they are stored.
+# Rows of which a smaller part than this is not zero are read faster as they are stored, by most.
 _SPARSE = 0.05
 
 
@@ -29,7 +29,8 @@ class Peer:
 
     ``make(C, gamma, k, n_classes, n_rows, seed)`` returns an object with ``fit`` and ``predict``;
     labels are 0, 1, ... ``rows`` is "dense", "stored" (CSR for sets that are stored so) or "either"
-    (dense up to 2000 features, unless nearly all values are zero).
+    (dense up to 2000 features, unless a smaller part of the values than ``sparse_below`` is not
+    zero).
     ``coefficients(model)`` gives (W, b) where the model minimises the reduced L2-loss problem
     1/2 |w|^2 + 1/2 b^2 + C sum_i max(0, 1 - y_i f(x_i))^2, whose value is then reported.
     """
@@ -38,6 +39,7 @@ class Peer:
     distribution: str
     make: Callable
     rows: str = "either"
+    sparse_below: float = _SPARSE
     dtype: str = "float64"
     uses_k: bool = False
     ours: bool = False
@@ -50,7 +52,7 @@ class Peer:
 
     def convert(self, X):
         """The rows in the form that this competitor reads fastest; not part of its time."""
-        sparse = sp.issparse(X) and X.nnz < _SPARSE * X.shape[0] * X.shape[1]
+        sparse = sp.issparse(X) and X.nnz < self.sparse_below * X.shape[0] * X.shape[1]
         either = False if sparse else None
         dense = {"dense": True, "stored": not sp.issparse(X), "either": either}[self.rows]
         size = X.shape[0] * X.shape[1] * np.dtype(self.dtype).itemsize

@@ -1,7 +1,8 @@
 """SVC of the Extension for Scikit-learn (oneDAL): the exact kernel SVM on all cores.
 
 Defaults, with SVC's larger cache. It runs in the type of the rows, so both are listed: float64
-is what most people have, float32 is faster.
+is what most people have, float32 is faster. Sparse rows suit it in float64 (w8a in a third of the
+time), and cost accuracy in float32 (97.0 instead of 99.3 %): there it gets dense ones.
 """
 
 from peers import Peer
@@ -15,5 +16,5 @@ def make(C, gamma, k, n_classes, n_rows, seed):
 
 PEERS = [
     Peer("sklearnex-svc", "scikit-learn-intelex", make),
-    Peer("sklearnex-svc-float32", "scikit-learn-intelex", make, dtype="float32"),
+    Peer("sklearnex-svc-float32", "scikit-learn-intelex", make, dtype="float32", sparse_below=0.0),
 ]
