@@ -23,7 +23,7 @@ def measured() -> str:
     text = (
         f"![{picture.description(published.FIRST_PAGE)}](docs/_static/measured.svg)\n\n"
         f"{published.first_page().markdown()}\n\n"
-        "Two cores, each set in one run, every competitor in a process of its own, C = 10, gamma =\n"
+        "Two cores, each set in one run, every competitor in its own process, C = 10, gamma =\n"
         f"1/total variance: `python benchmarks/compare.py --data {names}`. What each was\n"
         "given, and all rows: `benchmarks/README.md`.\n"
     )
