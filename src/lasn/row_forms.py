@@ -1,7 +1,10 @@
 """Rows as an array or as CSR, whichever multiplies faster with k dense columns.
 
-A dense product does more arithmetic in the same time, a sparse one does without the zeros. Blocks
-of rows change their form on the way into a product, never the whole matrix.
+A dense product does more arithmetic in the same time, a sparse one does without the zeros. With s
+values a row that are not zero, each of the k results of a row costs p multiplications in a dense
+product; in a sparse one, in the same unit, about ``8 s + 25``, and ``55 p / k`` to find them in an
+array. Blocks and samples of rows change their form on the way into a product, never the whole
+matrix.
 """
 
 from __future__ import annotations
