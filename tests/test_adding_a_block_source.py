@@ -64,7 +64,7 @@ class FileBlocks:
     def collect(self, states):
         return states
 
-    def run(self, task, *states, shared=()):
+    def run(self, task, *states, shared=(), n_read=None):
         results, total = [], None
         for index, block in enumerate(self.blocks):
             state, sums = task(block, *(one[index] for one in states), *shared)

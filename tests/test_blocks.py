@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from threading import get_ident
 
 import numpy as np
 import pytest
@@ -36,6 +37,21 @@ def test_sums_over_blocks_are_sums_over_rows(rows, columns):
     assert [block.n_rows for block in blocks.blocks] == [10] * 10
     _, (total,) = blocks.run(_read)
     np.testing.assert_allclose(total, columns.matrix(rows).sum(axis=0))
+
+
+def test_little_work_is_done_in_this_thread_with_the_same_sums(rows, columns, monkeypatch):
+    blocks = MemoryBlocks(rows, columns, np.float64, 1 << 30)
+    with threadpool_limits(2, user_api="blas"):
+        _, (expected,) = blocks.run(_read)
+        threads = []
+        _, (total,) = blocks.run(
+            lambda block: (threads.append(get_ident()), _read(block)[1]), n_read=100
+        )
+        assert set(threads) == {get_ident()}
+        monkeypatch.setattr("lasn.blocks._LITTLE", 100 * 8 * 8)
+        blocks.run(lambda block: (threads.append(get_ident()), ()), n_read=101)
+    np.testing.assert_array_equal(total, expected)
+    assert len(set(threads)) > 1
 
 
 def test_states_come_back_in_order_and_go_in_again(rows, columns):

@@ -13,6 +13,7 @@ from lasn.directions import (
     active_rows_that_pay,
     conjugate_gradients,
     rows_pay,
+    sample_pays,
 )
 from lasn.factors import factorize
 from lasn.newton import (
@@ -277,6 +278,12 @@ def test_many_problems_of_few_active_rows_want_no_preconditioner():
     assert not rows_pay(15_000, n_active=3000, k=1500, n_problems=26)  # factors of that size
     assert not rows_pay(60_000, n_active=5000, k=2000, n_problems=10)
     assert not rows_pay(15_000, n_active=650, k=1500, n_problems=1)
+
+
+def test_a_sample_preconditions_where_the_hessian_of_all_rows_is_dearer():
+    assert sample_pays(1000, n_sampled=4000, n_active=17_000)
+    assert not sample_pays(1000, n_sampled=4000, n_active=3700)  # hardly more rows than that
+    assert not sample_pays(200, n_sampled=3200, n_active=17_000)  # few landmarks: it is cheap
 
 
 def _systems(condition):

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lasn import LASNClassifier
 from lasn.kernels import Kernel
-from lasn.row_forms import fastest_form, product_cost
+from lasn.row_forms import fastest_form, packed, product_cost
 
 
 def rows_with(stored, n_rows=400, n_features=300):
@@ -40,6 +40,35 @@ def test_what_costs_more_than_it_saves_is_left_alone():
     assert fastest_form(narrow, 500) is narrow
     large = sp.csr_matrix(np.ones((1500, 2000), dtype=np.float32))
     assert fastest_form(large, 500) is large  # 12 MB as an array
+
+
+@pytest.mark.parametrize("n_rows", [400, 5000])
+def test_a_whole_array_is_packed_or_stays(n_rows):
+    few = rows_with(10, n_rows)
+    assert sp.issparse(packed(few))
+    assert packed(few).has_canonical_format
+    assert_array_equal(packed(few).toarray(), few)
+    for other in (rows_with(100, n_rows), few[:, :50], few[:20]):
+        assert packed(other) is other
+
+
+@pytest.mark.parametrize("landmarks", ["boundary", "kmeans", "uniform"])
+@pytest.mark.parametrize("k", [50, 400])
+def test_landmarks_of_a_packed_array_are_an_array(landmarks, k):
+    X = rows_with(10)
+    model = LASNClassifier(k, landmarks=landmarks, random_state=0).fit(X, X[:, 0] > 0.0)
+    assert isinstance(model.landmarks_, np.ndarray)
+    assert model.landmarks_.dtype == X.dtype
+
+
+def test_kernel_functions_get_rows_as_they_came():
+    X = rows_with(10)
+
+    def linear(rows, others):
+        assert isinstance(rows, np.ndarray)
+        return rows @ others.T
+
+    LASNClassifier(50, kernel=linear, random_state=0).fit(X, X[:, 0] > 0.0)
 
 
 def test_rows_that_are_not_contiguous():

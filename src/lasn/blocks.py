@@ -37,6 +37,10 @@ from lasn.threads import n_threads, run_in_threads
 # rows as columns, for matrix products.
 _BLOCK_BYTES = 4 << 20
 _ROWS_PER_COLUMN = 1
+# Bytes that one thread has read before another has begun, and bytes of what a task reads of a row
+# beside its features.
+_LITTLE = 16 << 20
+_A_ROW = 64
 # From so many bytes on NumPy asks for large pages.
 _LARGE = 4 << 20
 # Beside the features themselves, a fit copies the active ones: up to half of them.
@@ -102,11 +106,16 @@ class BlockSource(Protocol):
         """Hand an array with one entry a row to the blocks."""
 
     def run(
-        self, task: Callable[..., tuple[Any, tuple]], *states: Sequence[Any], shared: tuple = ()
+        self,
+        task: Callable[..., tuple[Any, tuple]],
+        *states: Sequence[Any],
+        shared: tuple = (),
+        n_read: int | None = None,
     ) -> tuple[list[Any], tuple[Any, ...]]:
         """Run a task on every block: one state a block, and the sums over the blocks.
 
-        The sums are where the blocks compute: NumPy arrays or tensors.
+        The sums are where the blocks compute: NumPy arrays or tensors. ``n_read`` is the number of
+        feature rows that the task will read, where that is known: few are not worth threads.
         """
 
     def collect(self, states: list[Any]) -> list[Any]:
@@ -277,7 +286,7 @@ class MemoryBlocks:
     def __sizeof__(self) -> int:
         return 1000 + sum(block.kept.nbytes for block in self.blocks if block.kept is not None)
 
-    def run(self, task, *states, shared=()):
+    def run(self, task, *states, shared=(), n_read=None):
         def run_some(part: Iterable[int]) -> tuple[list[Any], list[np.ndarray]]:
             """Blocks in order, with their sums."""
             results: list[Any] = []
@@ -294,7 +303,9 @@ class MemoryBlocks:
             results, total = run_some(range(1))
             return results, tuple(total)
         parts = np.array_split(np.arange(n_blocks), min(n_threads(), n_blocks))
-        outcomes = run_in_threads([partial(run_some, part) for part in parts])
+        jobs = [partial(run_some, part) for part in parts]
+        little = n_read is not None and n_read * self.row_bytes + _A_ROW * self.n_rows <= _LITTLE
+        outcomes = [job() for job in jobs] if little else run_in_threads(jobs)
         total = []
         for _, sums in outcomes:
             add_sums(total, sums)

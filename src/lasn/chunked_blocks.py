@@ -77,7 +77,7 @@ class ChunkedBlocks:
     def collect(self, states: list[Any]) -> list[Any]:
         return [part for parts in self.chunks.collect(states) for part in parts]
 
-    def run(self, task, *states, shared=()):
+    def run(self, task, *states, shared=(), n_read=None):
         results, sums = self.chunks.run(_run_task, self.blocks, *states, shared=(task, shared))
         return results, LazySums(lambda: self._without_work(sums))
 

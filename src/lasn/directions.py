@@ -25,6 +25,8 @@ _ALIKE_STEPS = 12
 _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
 _UNLIKE_SAMPLED_STEPS = 40
+# In all iterations of a fit, preconditioned with the Hessian of a sample.
+_STEPS_OF_A_FIT = 30
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
 # Where rounding has cost a solution by rows so little of the gradient, the others are not checked.
@@ -293,6 +295,17 @@ def active_rows_that_pay(k: int, ahead: float) -> int:
     while cost(2 * m) < cost(m):
         m *= 2
     return m
+
+
+def sample_pays(k: int, n_sampled: int, n_active: float) -> bool:
+    """Whether to precondition with the Hessian of some active rows, for a single problem.
+
+    In operations of a matrix product, that is 3 k^2 m for m rows of a sample and, for all n active
+    ones, the products of a fit's conjugate gradient steps. Else their own Hessian is assembled and
+    factored, and changed on the way by about half of them: 1.5 times 3 k^2 n.
+    """
+    steps = _STEPS_OF_A_FIT * 4.0 * Costs().product * k * n_active
+    return 3.0 * k**2 * n_sampled + steps < 4.5 * k**2 * n_active
 
 
 def rows_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> bool:

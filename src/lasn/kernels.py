@@ -150,6 +150,11 @@ def resolve_kernel_name(kernel):
     return name
 
 
+def is_of_products(kernel) -> bool:
+    """Whether values are a function of inner products with landmarks."""
+    return resolve_kernel_name(kernel) in ("rbf", "polynomial", "tanh")
+
+
 def resolve_gamma(gamma, X, sample_weight=None) -> float:
     """The number that ``gamma`` stands for on the rows ``X``.
 
@@ -228,14 +233,14 @@ class KernelColumns:
         n_rows = X.shape[0]
         if out is None:
             out = np.empty((n_rows, self.n_columns), dtype=self.dtype)
-        for_each_slice(n_rows, self.rows_per_slice(), lambda rows: self.fill(X[rows], out[rows]))
+        for_each_slice(n_rows, self.rows_per_slice(X), lambda rows: self.fill(X[rows], out[rows]))
         return out
 
     def exponents(self, X, out: np.ndarray) -> np.ndarray:
         """The logarithms of the kernel values, which are proportional to gamma: shape (n, k)."""
         for_each_slice(
             X.shape[0],
-            self.rows_per_slice(),
+            self.rows_per_slice(X),
             lambda rows: self._fill_exponents(self._formed(X[rows]), out[rows]),
         )
         return out
@@ -259,7 +264,7 @@ class KernelColumns:
             else:
                 product(values, out=out[rows])
 
-        for_each_slice(X.shape[0], self.rows_per_slice(), multiply)
+        for_each_slice(X.shape[0], self.rows_per_slice(X), multiply)
         return out
 
     def is_cheap(self, X, kept: bool = True) -> bool:
@@ -270,8 +275,10 @@ class KernelColumns:
         most = _CHEAP_PRODUCTS if kept else _CHEAP_IF_NOT_KEPT
         return self.products_only and product_cost(X[:1000], self.n_columns) <= most
 
-    def rows_per_slice(self) -> int:
-        return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, self.n_columns)))
+    def rows_per_slice(self, X) -> int:
+        """How many rows stay in a core's cache with their kernel values."""
+        values = self.n_columns + (0 if is_sparse(X) else X.shape[1])
+        return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, values)))
 
     def fill(self, rows, out: np.ndarray) -> None:
         """Write the kernel of a small block of rows into ``out``."""
@@ -392,7 +399,9 @@ class _RbfColumns(KernelColumns):
             self.squares = row_norms_squared(landmarks)
             return
         centred = np.asarray(landmarks, dtype=np.float64)
-        self.origin = centred.mean(axis=0)
+        # Any point near the landmarks will do, so also one that is as exact as they are: rows of
+        # their type are moved by it in that type.
+        self.origin = centred.mean(axis=0).astype(landmarks.dtype)
         centred = centred - self.origin
         self.squares = row_norms_squared(landmarks.astype(np.float64))
         exponent = np.empty((landmarks.shape[1] + 2, landmarks.shape[0]), dtype=dtype)

@@ -39,7 +39,7 @@ from lasn.devices import (
 )
 from lasn.elsewhere import FoundRows, find_rows
 from lasn.exact import train_exact
-from lasn.kernels import Kernel
+from lasn.kernels import Kernel, is_of_products
 from lasn.landmarks import here
 from lasn.memory import OrOnTheCpu, with_less_memory
 from lasn.model import Model
@@ -127,10 +127,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             score = partial(self._score_of, y=y, sample_weight=problem.sample_weight)
             fit = partial(train_refined, refine=self.refine, score=score)
         place = Place(device)
+        fit_is_reduced = self.solver != "exact" and self.refine is None
+        fit_is_reduced = fit_is_reduced and is_of_products(self.kernel)
 
         def attempt() -> Any:
             history.clear()
             placed: Any = problem.on(place, self.memory_limit)
+            if fit_is_reduced and isinstance(placed, Problem):
+                placed = placed.packed()
             if previous is None:
                 gamma = (problem if sp.issparse(problem.X) else placed).gamma(self.gamma)
                 kernel = Kernel(self.kernel, gamma=gamma, degree=self.degree, coef0=self.coef0)

@@ -65,7 +65,7 @@ class LossPoint:
             value=self.value[keep],
             gradient=self.gradient[:, keep],
             n_active=self.n_active[keep],
-            predictions=self.objective.blocks.run(_select, self.predictions, shared=(keep,))[0],
+            predictions=self.objective._columns_of(self.predictions, keep),
         )
 
 
@@ -146,21 +146,25 @@ class RegularizedLoss:
 
     def curvature(self, point: LossPoint) -> LossCurvature:
         weights, _ = self._run(
-            _curvature_weights, point.columns, point.predictions, shared=(self.loss,)
+            _curvature_weights, point.columns, point.predictions, shared=(self.loss,), n_read=0
         )
         return LossCurvature(self, weights, point.n_active)
 
-    def _run(self, task, columns, *states, shared=()):
+    def _run(self, task, columns, *states, shared=(), n_read=None):
         """Run a task that sees the targets and costs of the given columns."""
         targets, costs = self._targets, self._costs
         if len(columns) < self.n_problems:
             if self._chosen[0] != columns.tobytes():
-                targets, _ = self.blocks.run(_select, targets, shared=(columns,))
+                targets = self._columns_of(targets, columns)
                 if not self._one_cost:
-                    costs, _ = self.blocks.run(_select, costs, shared=(columns,))
+                    costs = self._columns_of(costs, columns)
                 self._chosen = (columns.tobytes(), targets, costs)
             _, targets, costs = self._chosen
-        return self.blocks.run(task, targets, costs, *states, shared=shared)
+        return self.blocks.run(task, targets, costs, *states, shared=shared, n_read=n_read)
+
+    def _columns_of(self, states: list[Any], columns) -> list[Any]:
+        """Some columns of what the blocks hold."""
+        return self.blocks.run(_select, states, shared=(columns,), n_read=0)[0]
 
     def _scores(self, W: np.ndarray) -> tuple[Any, np.ndarray]:
         """(M w, b): what rows of K are multiplied with to get scores."""
@@ -206,6 +210,7 @@ class LossLine:
             self.start.predictions,
             self.changes,
             shared=(t, self.objective.loss),
+            n_read=0,
         )
         return 0.5 * np.einsum("qc,qc->c", W, W) + to_numpy(losses)
 
@@ -217,6 +222,7 @@ class LossLine:
             start.predictions,
             self.changes,
             shared=(t, self.objective.loss),
+            n_read=0,
         )
         squares = np.einsum("qc,qc->c", D, D)
         along = np.einsum("qc,qc->c", start.W, D) + t * squares
@@ -224,7 +230,7 @@ class LossLine:
 
     def point(self, t: np.ndarray) -> LossPoint:
         predictions, _ = self.objective.blocks.run(
-            _step, self.start.predictions, self.changes, shared=(t,)
+            _step, self.start.predictions, self.changes, shared=(t,), n_read=0
         )
         if np.all(t == 1.0):
             return replace(self.full_step, predictions=predictions)
@@ -264,7 +270,8 @@ class LossCurvature:
         if self._active is None:
             self._active, _ = objective.blocks.run(_gather_active, self.weights)
         shared = (*objective._scores(D), columns)
-        _, sums = objective.blocks.run(_hessian_product, self._active, shared=shared)
+        n_read = int(self.n_active.sum())
+        _, sums = objective.blocks.run(_hessian_product, self._active, shared=shared, n_read=n_read)
         return D + objective._pull_back(*sums)
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
@@ -282,7 +289,7 @@ class LossCurvature:
         return n_active * self.objective.row_cost + n_rows * self.costs.look
 
     def assemble_mean(self, columns: np.ndarray) -> Assembled:
-        means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,))
+        means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,), n_read=0)
         return replace(self._assemble(means, None, steers=True), contents=None)
 
     @property
@@ -397,11 +404,11 @@ class LossCurvature:
         if base is None or base.contents is None:
             return np.inf
         contents = self._contents(column)
-        _, (count,) = self.objective.blocks.run(_count_changes, contents, base.contents)
+        _, (count,) = self.objective.blocks.run(_count_changes, contents, base.contents, n_read=0)
         return float(count)
 
     def _contents(self, column: int) -> list[Any]:
-        return self.objective.blocks.run(_select, self.weights, shared=(column,))[0]
+        return self.objective._columns_of(self.weights, column)
 
 
 @dataclass(frozen=True)

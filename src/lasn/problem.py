@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lasn.arrays import bincount, is_tensor, like, nonzero, to_numpy, widest_dtype
+from lasn.arrays import bincount, is_sparse, is_tensor, like, nonzero, to_numpy, widest_dtype
 from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace, chosen_rows
 from lasn.devices import Place
 from lasn.kernels import resolve_gamma
@@ -21,6 +21,7 @@ from lasn.losses import Loss
 from lasn.memory import working_memory
 from lasn.model import Model
 from lasn.objective import RegularizedLoss
+from lasn.row_forms import packed
 
 # A device that has not even this much memory left cannot be helped by smaller blocks.
 _LEAST_BUDGET = 64 << 20
@@ -32,7 +33,8 @@ class Problem:
 
     ``targets`` has shape (n, c): +-1 for each class, or real targets. ``groups``, shape (n,), are
     classes or bins of the target, for choosing landmarks. All are NumPy's, or all are on one of
-    torch's devices.
+    torch's devices. ``was_array`` says that X was one before it was packed, and so landmarks will
+    be.
     """
 
     X: Any
@@ -41,6 +43,7 @@ class Problem:
     groups: Any
     C: float
     loss: Loss
+    was_array: bool = False
 
     @property
     def n_rows(self) -> int:
@@ -131,13 +134,20 @@ class Problem:
             return replace(chosen, X=self.X[rows])
         return chosen
 
+    def packed(self) -> Problem:
+        """The same with an array of mostly zeros as CSR, for kernels of inner products."""
+        if not isinstance(self.X, np.ndarray):
+            return self
+        X = packed(self.X)
+        return self if X is self.X else replace(self, X=X, was_array=True)
+
     def gamma(self, gamma: Any) -> float:
         """The number that the parameter ``gamma`` stands for."""
         return resolve_gamma(gamma, self.X, self.sample_weight)
 
     def landmarks(self, method: str, k: int, rng, active_rows) -> Any:
         """Step 1: k landmarks; ``active_rows(landmarks, sample)`` looks at a fit to a sample."""
-        return choose_landmarks(
+        chosen = choose_landmarks(
             method,
             self.X,
             k,
@@ -146,6 +156,7 @@ class Problem:
             rng=rng,
             active_rows=lambda first, rows: active_rows(first, self.sample(rows)),
         )
+        return chosen.toarray() if self.was_array and is_sparse(chosen) else chosen
 
     def own_landmarks(self, landmarks: Any) -> Any:
         """A user's own landmarks, checked, where the rows are."""

@@ -3,8 +3,9 @@
 A dense product does more arithmetic in the same time, a sparse one does without the zeros. With s
 values a row that are not zero, each of the k results of a row costs p multiplications in a dense
 product; in a sparse one, in the same unit, about ``8 s + 25``, and ``55 p / k`` to find them in an
-array. Blocks and samples of rows change their form on the way into a product, never the whole
-matrix.
+array. Blocks and samples of rows change their form on the way into a product; an array of mostly
+zeros that will be multiplied again and again changes as a whole, and takes a quarter of its memory
+at most.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import scipy
 
 from lasn.arrays import is_sparse
+from lasn.threads import for_each_slice
 
 # Multiplications of a dense product in the time of one with a stored value; of what else a sparse
 # product does for each of its results; and of looking whether a value of an array is zero.
@@ -23,8 +25,10 @@ _STORED, _RESULT, _LOOK = 8.0, 25.0, 55.0
 _UNPACKED_BYTES = 8 << 20
 # Fewer features than this are multiplied before zeros are found; so are few rows.
 _FEW_FEATURES, _FEW_ROWS = 100, 64
-# So many rows tell how many zeros there are.
-_LOOKED_AT = 32
+# So many rows tell how many zeros there are, of a block and of a whole matrix.
+_LOOKED_AT, _LOOKED_AT_IN_ALL = 32, 512
+# Values of an array that are looked at at a time.
+_VALUES_AT_A_TIME = 1 << 19
 
 
 def fastest_form(rows: Any, k: int) -> Any:
@@ -32,6 +36,24 @@ def fastest_form(rows: Any, k: int) -> Any:
     if is_sparse(rows):
         return unpacked(rows, _STORED, _RESULT)
     return _packed(rows) if _sparse_cost(rows, k) < rows.shape[1] else rows
+
+
+def packed(X: np.ndarray) -> Any:
+    """An array whose rows would be multiplied as CSR, as that; any other as it is."""
+    n_rows, n_features = X.shape
+    if n_features < _FEW_FEATURES or n_rows < _FEW_ROWS:
+        return X
+    some = X[:: 1 + n_rows // _LOOKED_AT_IN_ALL]
+    if _STORED * np.count_nonzero(some) / len(some) + _RESULT >= n_features:
+        return X
+    size = _VALUES_AT_A_TIME // n_features
+    parts: list[Any] = [None] * -(-n_rows // size)
+
+    def pack(part: slice) -> None:
+        parts[part.start // size] = _packed(X[part])
+
+    for_each_slice(n_rows, size, pack)
+    return scipy.sparse.vstack(parts, format="csr")
 
 
 def product_cost(rows: Any, k: int) -> float:
@@ -64,8 +86,9 @@ def _sparse_cost(rows: Any, k: int) -> float:
 def _packed(rows: np.ndarray) -> Any:
     """An array as CSR; scipy's own way takes several times as long."""
     n_rows, n_features = rows.shape
-    values = rows.reshape(-1)
-    places = np.flatnonzero(values != 0.0)
-    starts = np.searchsorted(places, n_features * np.arange(n_rows + 1)).astype(np.int32)
+    stored = rows != 0.0
+    values, places = rows.reshape(-1), np.flatnonzero(stored)
+    starts = np.zeros(n_rows + 1, dtype=np.int32)
+    np.cumsum(np.count_nonzero(stored, axis=1), out=starts[1:])
     columns = (places % n_features).astype(np.int32)
     return scipy.sparse.csr_matrix((values[places], columns, starts), shape=rows.shape)

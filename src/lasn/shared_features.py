@@ -142,7 +142,7 @@ class SharedFeatures:
             to_features(values, out=F[rows, :n_variables])
 
         n_rows = self.X.shape[0]
-        for_each_slice(n_rows, columns.rows_per_slice(), fill)
+        for_each_slice(n_rows, columns.rows_per_slice(self.X), fill)
         self.products += n_rows
         if self.exponents is None:
             self.work.rows_computed += n_rows

@@ -138,7 +138,7 @@ class TorchBlocks:
             tensor = tensor.to(widest_dtype(self.device))
         return tensor.to(self.device)
 
-    def run(self, task, *states, shared=()):
+    def run(self, task, *states, shared=(), n_read=None):
         shared = tuple(self.place(value) for value in shared)
         results: list[Any] = []
         total: list[torch.Tensor] = []

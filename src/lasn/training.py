@@ -28,7 +28,8 @@ import numpy as np
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
 from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
-from lasn.directions import active_rows_that_pay, rows_pay
+from lasn.directions import active_rows_that_pay, rows_pay, sample_pays
+from lasn.duplicates import distinct
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import MAX_KMEANS_ROWS, count_landmarks, sample_by_group, stack_rows
@@ -43,6 +44,9 @@ from lasn.threads import one_thread, serial_products
 
 # Up to this many feature values, float64 costs nothing that anyone would notice.
 _SMALL = 1 << 22
+# Equal rows are merged where this share of them goes; with few landmarks, finding them costs more.
+_WORTH_MERGING = 0.1
+_FEW_LANDMARKS = 100
 # A fit that only has to tell which rows are active may stop early.
 _ROUGH = NewtonOptions(tol=3e-2, max_iter=4)
 # A sample's minimum is no nearer to that of all rows than this.
@@ -93,6 +97,7 @@ def train(
     solved: bool = False,
     more_landmarks: Any = None,
     guess: Model | None = None,
+    merge: bool = True,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
 ) -> Training:
@@ -101,7 +106,8 @@ def train(
     ``start`` is a model whose landmarks and W are taken over; ``solved``: it was fitted with this
     C, so that a small gradient is enough. ``more_landmarks`` are rows to follow those landmarks,
     and then the fit starts from the same function. ``guess`` is a model of a similar problem, with
-    any landmarks, that gives the first W.
+    any landmarks, that gives the first W. ``merge``: equal rows have not
+    been looked for.
     """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
@@ -119,11 +125,14 @@ def train(
             chosen = start.landmarks
             if more_landmarks is not None:
                 chosen = stack_rows(chosen, more_landmarks)
+            problem = _merged(problem, chosen.shape[0])
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
+            problem = _merged(problem, k)
             chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
             chosen = problem.own_landmarks(landmarks)
+            problem = _merged(problem, chosen.shape[0]) if merge else problem
         clock.stage("map")
         dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
@@ -149,6 +158,13 @@ def train(
         known, first = _start(problem, pool, model, coarse, memory, rng)
     result = _solve(problem, pool, model, known, first, newton, memory, on_iteration)
     return Training(replace(model, W=result.W), result, clock.stop())
+
+
+def _merged(problem: Problem | ChunkedProblem, k: int) -> Problem | ChunkedProblem:
+    """The same problem, equal rows merged where they are many and k landmarks make that pay."""
+    if isinstance(problem, Problem) and problem.device is None and k >= _FEW_LANDMARKS:
+        return distinct(problem, worth=_WORTH_MERGING)
+    return problem
 
 
 def find_landmarks(
@@ -182,6 +198,7 @@ def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, An
         landmarks=landmarks,
         newton=_ROUGH,
         rng=rng,
+        merge=False,
         **limits,
     ).model
 
@@ -270,6 +287,8 @@ def _start(
     one_factor = n_problems == 1 and problem.device is None
     ahead = share * (n_rows + sum(sizes)) if one_factor else 0.0
     n_active = active_rows_that_pay(k, ahead)
+    if one_factor and not sizes and not sample_pays(k, n_active, share * n_rows):
+        return NewtonStart(model.W), coarse
     least = min(_MANY, pool.n_rows // _GROWTH)
     size = min(max(least, int(n_active / share)), pool.n_rows // 2)
     start = _prepared(pool.sample(sample_by_group(pool.groups, size, rng)), coarse, model, memory)
