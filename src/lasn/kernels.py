@@ -419,9 +419,7 @@ class _RbfColumns(KernelColumns):
             extended[:, -2] = row_norms_squared(extended[:, :-2])
             extended[:, -1] = 1.0
             np.matmul(extended, self.exponent, out=out)
-            # The exponent is a difference of terms this large: rounding may make it positive.
-            if self.kernel.gamma * extended[:, -2].max() * np.finfo(self.dtype).eps > 1e-6:
-                np.minimum(out, 0.0, out=out)
+            self._not_positive(out, extended[:, -2].max())
 
     def _fill_sparse(self, rows, out):
         if self.products is None:
@@ -431,7 +429,12 @@ class _RbfColumns(KernelColumns):
         self.products(rows, out, 2.0 * gamma)
         out -= (gamma * squares).astype(self.dtype)[:, None]
         out -= (gamma * self.squares).astype(self.dtype)
-        np.minimum(out, 0.0, out=out)
+        self._not_positive(out, max(squares.max(), self.squares.max()))
+
+    def _not_positive(self, exponents, largest):
+        """They are differences of terms as large as gamma ``largest``: rounding may show in them."""
+        if self.kernel.gamma * largest * np.finfo(self.dtype).eps > 1e-6:
+            np.minimum(exponents, 0.0, out=exponents)
 
 
 class _LaplacianColumns(KernelColumns):
