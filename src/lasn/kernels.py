@@ -432,7 +432,7 @@ class _RbfColumns(KernelColumns):
         self._not_positive(out, max(squares.max(), self.squares.max()))
 
     def _not_positive(self, exponents, largest):
-        """They are differences of terms as large as gamma ``largest``: rounding may show in them."""
+        """They are differences of terms as large as gamma ``largest``: rounding may show."""
         if self.kernel.gamma * largest * np.finfo(self.dtype).eps > 1e-6:
             np.minimum(exponents, 0.0, out=exponents)
 
