@@ -185,17 +185,23 @@ def test_rows_that_several_problems_need_are_mapped_once(make_objective):
     assert not roomless.shares_mapped_rows
 
 
-def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, monkeypatch):
+@pytest.mark.parametrize("few", [True, False])
+def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, monkeypatch, few):
+    """A few rows are gathered from all blocks for one product, many are multiplied where they are."""
     small_blocks(monkeypatch)
     objective = make_objective()
     solution = solve(objective)
     before = objective.curvature(objective.begin(solution)[0]).assemble(1, None)
     near = objective.begin(0.9 * solution)[0]
     curvature = objective.curvature(near)
-    assert 0 < curvature._count_changes(1, before) < near.n_active[1]
+    n_changes = curvature._count_changes(curvature._contents(1), before)
+    assert 0 < n_changes < near.n_active[1]
+    assert n_changes <= objective.n_variables
+    if not few:
+        monkeypatch.setattr(type(curvature), "_changed", type(curvature)._assemble)
     read = objective.blocks.work.rows_read
     changed = curvature.assemble(1, before)
-    assert objective.blocks.work.rows_read - read == curvature._count_changes(1, before)
+    assert objective.blocks.work.rows_read - read == n_changes
     fresh = curvature.assemble(1, None).matrix
     np.testing.assert_allclose(to_numpy(changed.matrix), to_numpy(fresh), atol=1e-9)
 

@@ -21,6 +21,7 @@ costs none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -275,13 +276,18 @@ class LossCurvature:
         return D + objective._pull_back(*sums)
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
-        n_rows = min(self.n_active[column], self._count_changes(column, base))
+        n_rows = min(self.n_active[column], self._count_changes(self._contents(column), base))
         return n_rows * self.objective.row_cost + self.objective.blocks.n_rows * self.costs.look
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
-        if self._count_changes(column, base) >= self.n_active[column]:
-            base = None
-        return self._assemble(self._contents(column), base)
+        contents = self._contents(column)
+        n_changes = self._count_changes(contents, base)
+        if n_changes >= self.n_active[column]:
+            return self._assemble(contents, None)
+        assert base is not None
+        if n_changes <= self.objective.n_variables:
+            return self._changed(contents, base)
+        return self._assemble(contents, base)
 
     def mean_assembly_cost(self, columns: np.ndarray) -> float:
         n_rows = self.objective.blocks.n_rows
@@ -316,7 +322,7 @@ class LossCurvature:
         mapped = self._mapped_rows()
 
         def solve(index: int) -> None:
-            F, v = self._active_features(index, mapped)
+            F, v = self._features_of(self._contents(index), mapped)
             S = wide(_dense(F @ F.T)) + 1.0
             S.reshape(-1)[:: len(S) + 1] += 1.0 / v
             b = like(B[:, [index]], F)
@@ -365,12 +371,10 @@ class LossCurvature:
         )
         return objective._mapped
 
-    def _active_features(self, column: int, mapped: list[Any]) -> tuple[Any, Any]:
-        """F, dense or CSR of shape (m, q), and v, shape (m,), of the active rows of all blocks."""
+    def _features_of(self, contents: list[Any], mapped: list[Any]) -> tuple[Any, Any]:
+        """F, dense or CSR of shape (m, q), and v, shape (m,), of all blocks' rows with v != 0."""
         blocks = self.objective.blocks
-        parts, _ = blocks.run(
-            _active_features, self._contents(column), mapped, shared=(self.objective.to_features,)
-        )
+        parts, _ = blocks.run(_features_of, contents, mapped, shared=(self.objective.to_features,))
         F, v = zip(*blocks.collect(parts), strict=True)
         stack = sp.vstack if sp.issparse(F[0]) else concatenate
         return stack(F), concatenate(v)
@@ -399,11 +403,27 @@ class LossCurvature:
             V += base.matrix
         return Assembled(V, contents)
 
-    def _count_changes(self, column: int, base: Assembled | None) -> float:
+    def _changed(self, contents: list[Any], base: Assembled) -> Assembled:
+        """The base with a few rows that entered or left it, in one product for all blocks."""
+        blocks = self.objective.blocks
+        changes, _ = blocks.run(_difference, contents, base.contents, n_read=0)
+        F, v = self._features_of(changes, [None] * len(contents))
+        V = base.matrix + 0.0
+        for sign in (1.0, -1.0):
+            rows = nonzero(sign * v > 0.0)
+            if len(rows):
+                some = abs(v[rows])
+                gram, border = _weighed(F[rows], some, lambda F: F.T @ F)
+                V[:-1, :-1] += sign * wide(gram)
+                V[-1, :-1] += sign * wide(border)
+                V[:-1, -1] += sign * wide(border)
+                V[-1, -1] += sign * some.sum()
+        return Assembled(V, contents)
+
+    def _count_changes(self, contents: list[Any], base: Assembled | None) -> float:
         """How many rows differ from those that the base was made from."""
         if base is None or base.contents is None:
             return np.inf
-        contents = self._contents(column)
         _, (count,) = self.objective.blocks.run(_count_changes, contents, base.contents, n_read=0)
         return float(count)
 
@@ -568,11 +588,15 @@ def _map_active(block: Block, weights, mapped: _MappedRows | None, to_features: 
     return _MappedRows(F, places), ()
 
 
-def _active_features(
+def _difference(block: Block, weights, before):
+    return weights - before, ()
+
+
+def _features_of(
     block: Block, weights, mapped: _MappedRows | None, to_features: TimesMapping | None
 ):
     """Rows of F with a weight, and their weights."""
-    rows = nonzero(weights > 0.0)
+    rows = nonzero(weights != 0.0)
     if mapped is not None:
         return (mapped.F[mapped.places[rows]], weights[rows]), ()
     K = block.matrix(rows)
@@ -593,12 +617,19 @@ def _assemble(block: Block, weights, before, to_features: TimesMapping | None, s
         for part in block.parts(rows):
             K = block.matrix(None if len(part) == block.n_rows else part)
             F = K if to_features is None else to_features(K)
-            v = cast(abs(change[part]), F.dtype)
-            border = border + sign * (F.T @ v)
-            root = namespace(v).sqrt(v)[:, None]
-            F = F.multiply(root).tocsr() if sp.issparse(F) else F * root
-            gram = gram + sign * _dense(block.gram(F, steers))
+            part_gram, part_border = _weighed(
+                F, abs(change[part]), partial(block.gram, steers=steers)
+            )
+            gram, border = gram + sign * part_gram, border + sign * part_border
     q = block.n_columns if to_features is None else to_features.M.shape[1]
     if np.ndim(gram) == 0:
         gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)
     return None, (gram, border, change.sum())
+
+
+def _weighed(F, v, product):
+    """F^T v F and F^T v for v > 0, shapes (q, q) and (q,); ``product(A)`` is A^T A."""
+    v = cast(v, F.dtype)
+    root = namespace(v).sqrt(v)[:, None]
+    A = F.multiply(root).tocsr() if sp.issparse(F) else F * root
+    return _dense(product(A)), F.T @ v
