@@ -187,7 +187,7 @@ def test_rows_that_several_problems_need_are_mapped_once(make_objective):
 
 @pytest.mark.parametrize("few", [True, False])
 def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, monkeypatch, few):
-    """A few rows are gathered from all blocks for one product, many are multiplied where they are."""
+    """A few rows are gathered for one product, many are multiplied block by block."""
     small_blocks(monkeypatch)
     objective = make_objective()
     solution = solve(objective)

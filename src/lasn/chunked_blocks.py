@@ -63,7 +63,7 @@ class ChunkedBlocks:
         self.n_columns = shape[1] if columns is None else columns.n_columns
         self.dtype = np.dtype(dtype)
         self.work = Work()
-        self.costs = Costs(look=20_000.0, together=False)
+        self.costs = Costs(together=False)
         self.has_room_to_map = False
         self.moved_before = chunks.bytes_moved
         bytes_a_row = budget / max(1, self.n_rows)

@@ -52,7 +52,7 @@ class Costs:
     product: float = 12.0
     solve: float = 12.0
     factor: float = 6.0
-    look: float = 4000.0
+    look: float = 20_000.0
     together: bool = True
 
     def for_each(self, n_columns: int, work: Callable[[int], None]) -> None:

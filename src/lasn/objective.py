@@ -38,6 +38,8 @@ from lasn.mapping import TimesMapping
 _WORTH_GATHERING = 0.3
 # Operations of a matrix product in the time that one inner product of active rows is copied.
 _GATHERING = 60.0
+# A single column is looked at in so much of the time that one of several takes.
+_LOOKING_AT_ONE = 0.2
 # So many inner products a row are factored in their own type, and solutions bettered until this
 # part of the right-hand side is left.
 _LARGE = 800
@@ -277,7 +279,13 @@ class LossCurvature:
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
         n_rows = min(self.n_active[column], self._count_changes(self._contents(column), base))
-        return n_rows * self.objective.row_cost + self.objective.blocks.n_rows * self.costs.look
+        return n_rows * self.objective.row_cost + self._looking_cost
+
+    @property
+    def _looking_cost(self) -> float:
+        """Of finding the active rows of a column."""
+        share = 1.0 if self.objective.n_problems > 1 else _LOOKING_AT_ONE
+        return self.objective.blocks.n_rows * self.costs.look * share
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         contents = self._contents(column)
@@ -290,9 +298,8 @@ class LossCurvature:
         return self._assemble(contents, base)
 
     def mean_assembly_cost(self, columns: np.ndarray) -> float:
-        n_rows = self.objective.blocks.n_rows
-        n_active = min(float(self.n_active[columns].sum()), n_rows)
-        return n_active * self.objective.row_cost + n_rows * self.costs.look
+        n_active = min(float(self.n_active[columns].sum()), self.objective.blocks.n_rows)
+        return n_active * self.objective.row_cost + self._looking_cost
 
     def assemble_mean(self, columns: np.ndarray) -> Assembled:
         means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,), n_read=0)

@@ -33,7 +33,7 @@ from lasn.torch_stream import HostRows
 # One operation of a product with a vector, in operations of a float32 matrix product; fused
 # products compute every kernel value twice, kept ones are read twice. Solves are products with an
 # inverse. Float64 is slow on most devices.
-_COSTS = {"cuda": Costs(product=25.0, solve=25.0, factor=10.0, look=20_000.0), "cpu": Costs()}
+_COSTS = {"cuda": Costs(product=25.0, solve=25.0, factor=10.0), "cpu": Costs()}
 # Numbers of float64 that tasks hold for each row and problem, and their block at most.
 _STATES = 24
 _MOST_ROWS = 1 << 24
