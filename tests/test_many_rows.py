@@ -17,6 +17,12 @@ pytestmark = every_place
 N_ROWS = 16_000
 
 
+@pytest.fixture(autouse=True)
+def nothing_is_easy_to_keep(monkeypatch):
+    """So few rows would all be kept; here they are to be solved like many."""
+    monkeypatch.setattr("lasn.problem._EASY_TO_KEEP", 0)
+
+
 @pytest.fixture(scope="module", params=["noise", "no noise"])
 def sphere(request):
     """Rows of shape (16 000, 3), labels by their length, and the length itself."""
@@ -74,6 +80,20 @@ def test_rows_near_the_boundary_are_looked_for_once_if_that_solves_them(sphere, 
     model = LASNClassifier(40, tol=tol, random_state=0).fit(X, y > 0)
     assert found[0] is None or len(found) == (1 if tol == 3e-2 else 2)
     assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), tol)
+
+
+@pytest.mark.parametrize("solver", ["newton", "auto"])
+def test_values_easy_to_keep_are_kept_and_all_rows_solved(place, sphere, monkeypatch, solver):
+    monkeypatch.setattr("lasn.problem._EASY_TO_KEEP", 1 << 30)
+    X, y, _ = sphere
+    common = {"solver": solver, "tol": 1e-7, "dtype": "float64", "random_state": 0}
+    model = LASNClassifier(40, **common).fit(X, y > 0)
+    assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-7)
+    if place.device is None:
+        assert all(record["rows"] == N_ROWS for record in model.history_)
+    # Where there is no room for them, the rows near the boundary are solved first.
+    limited = LASNClassifier(40, memory_limit=1, **common).fit(X, y > 0)
+    assert_solved(limited, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-7)
 
 
 @pytest.mark.parametrize("solver", ["newton", "newton-cg"])

@@ -23,6 +23,8 @@ from lasn.model import Model
 from lasn.objective import RegularizedLoss
 from lasn.row_forms import packed
 
+# Kernel values that take no more bytes than this are kept: a look at all rows costs little then.
+_EASY_TO_KEEP = 128 << 20
 # A device that has not even this much memory left cannot be helped by smaller blocks.
 _LEAST_BUDGET = 64 << 20
 
@@ -175,7 +177,11 @@ class Problem:
         """Whether computing kernel values again costs little, against keeping them."""
         if model.landmarks is None:
             return False
-        return model.columns.is_cheap(self.X, kept=memory.keeps(self.n_rows, model))
+        kept = memory.keeps(self.n_rows, model)
+        size = self.n_rows * model.landmarks.shape[0] * model.dtype.itemsize
+        if self.device is None and kept and size <= _EASY_TO_KEEP:
+            return False
+        return model.columns.is_cheap(self.X, kept)
 
     def free_memory(self, limit: Any, reserved: int) -> int:
         """Bytes that may still be taken, where the rows are."""
