@@ -330,11 +330,11 @@ class LossCurvature:
 
         def solve(index: int) -> None:
             F, v = self._features_of(self._contents(index), mapped)
-            S = wide(_dense(F @ F.T)) + 1.0
-            S.reshape(-1)[:: len(S) + 1] += 1.0 / v
-            b = like(B[:, [index]], F)
-            u = factorize(S).solve(to_numpy(F @ b[:-1] + b[-1]))
-            X[:-1, [index]] = B[:-1, [index]] - to_numpy(F.T @ like(u, F))
+            S = _dense(F @ F.T) + 1.0
+            S.reshape(-1)[:: len(S) + 1] += cast(1.0 / v, S.dtype)
+            b = like(B[:, index], F)
+            u = _solution(S, to_numpy(F @ b[:-1] + b[-1]))
+            X[:-1, index] = B[:-1, index] - to_numpy(F.T @ like(u, F))
             X[-1, index] = B[-1, index] - u.sum()
 
         self.costs.for_each(B.shape[1], solve)
@@ -352,11 +352,7 @@ class LossCurvature:
             S = _lower_part(inner, rows)
             S += 1.0
             S.reshape(-1)[:: len(rows) + 1] += 1.0 / v[rows, index]
-            b = products[rows, index]
-            if len(rows) < _LARGE:
-                U[rows, index] = factorize(wide(S)).solve(b)
-            else:
-                U[rows, index] = refined_solution(S, b, _EXACTLY * float(np.linalg.norm(b)))
+            U[rows, index] = _solution(S, products[rows, index])
 
         self.costs.for_each(B.shape[1], solve)
         _, sums = objective.blocks.run(_pull, objective.blocks.split(U))
@@ -563,6 +559,13 @@ def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
         weights = weights[:, columns]
     scores = _product(K, coef) + bias
     return None, _transposed_product(K, weights * scores)
+
+
+def _solution(S: Any, b: np.ndarray) -> np.ndarray:
+    """S^-1 b, shape (m,), for S of shape (m, m), of which the lower triangle is enough."""
+    if is_tensor(S) or len(S) < _LARGE:
+        return factorize(wide(S)).solve(b[:, None])[:, 0]
+    return refined_solution(S, b, _EXACTLY * float(np.linalg.norm(b)))
 
 
 def _lower_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
