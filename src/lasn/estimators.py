@@ -134,8 +134,8 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
     history_ : list of dict
         One record an iteration: value, gradient_norm, relative_gradient, active_rows, cg_steps,
         step_length (arrays, one entry a class, for several classes), seconds, precision of the
-        products, and rows: how many took part. With many rows, those near the boundary are solved
-        first and the last record, if its step_length is 0, only confirms the answer over all of
+        products, and rows: how many took part, equal ones counted once where they are many. With
+        many rows, those near the boundary are solved first and the last record, if its step_length is 0, only confirms the answer over all of
         them. ``solver="exact"`` has gap and relative_gap, P - D over the rows that took part,
         instead of gradients; the last of a fit that converged is that of the whole problem.
     stage_seconds_ : dict
