@@ -135,9 +135,10 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         One record an iteration: value, gradient_norm, relative_gradient, active_rows, cg_steps,
         step_length (arrays, one entry a class, for several classes), seconds, precision of the
         products, and rows: how many took part, equal ones counted once where they are many. With
-        many rows, those near the boundary are solved first and the last record, if its step_length is 0, only confirms the answer over all of
-        them. ``solver="exact"`` has gap and relative_gap, P - D over the rows that took part,
-        instead of gradients; the last of a fit that converged is that of the whole problem.
+        many rows, those near the boundary are solved first and the last record, if its
+        step_length is 0, only confirms the answer over all of them. ``solver="exact"`` has gap
+        and relative_gap, P - D over the rows that took part, instead of gradients; the last of a
+        fit that converged is that of the whole problem.
     stage_seconds_ : dict
         Seconds of each stage of the fit: ``"landmarks"``, ``"map"`` and ``"solve"``; of
         ``solver="exact"``, ``"nystroem"`` (where it begins) and ``"solve"``; with ``refine``,
