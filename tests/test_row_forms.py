@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from lasn import LASNClassifier
+from lasn import LASNClassifier, row_forms
 from lasn.kernels import Kernel
-from lasn.row_forms import fastest_form, packed, product_cost
+from lasn.row_forms import add_product, fastest_form, packed, product_cost
 
 
 def rows_with(stored, n_rows=400, n_features=300):
@@ -69,6 +69,22 @@ def test_kernel_functions_get_rows_as_they_came():
         return rows @ others.T
 
     LASNClassifier(50, kernel=linear, random_state=0).fit(X, X[:, 0] > 0.0)
+
+
+@pytest.mark.parametrize("with_scipys_own", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_are_added_to_what_is_there(with_scipys_own, dtype, monkeypatch):
+    if not with_scipys_own:
+        monkeypatch.setattr(row_forms, "_sparsetools", lambda: None)
+    rows = sp.csr_matrix(rows_with(10).astype(dtype))
+    columns = np.random.default_rng(0).normal(size=(300, 7)).astype(dtype)
+    everything = np.ones((500, 7), dtype=dtype)
+    add_product(rows, columns, everything[50:450])
+    assert_allclose(everything[50:450], 1.0 + rows.toarray() @ columns, rtol=1e-5, atol=1e-5)
+    assert np.all(everything[:50] == 1.0)
+    assert np.all(everything[450:] == 1.0)
+    add_product(rows, sp.csr_matrix(columns), everything[50:450])
+    assert_allclose(everything[50:450], 1.0 + 2.0 * (rows @ columns), rtol=1e-5, atol=1e-5)
 
 
 def test_rows_that_are_not_contiguous():

@@ -29,7 +29,7 @@ import scipy
 from lasn.arrays import device_of, is_sparse, like, to_numpy, wide
 from lasn.mapping import TimesMapping
 from lasn.memory import for_each_part
-from lasn.row_forms import fastest_form, product_cost, unpacked
+from lasn.row_forms import add_product, fastest_form, product_cost, unpacked
 from lasn.threads import for_each_slice
 
 KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
@@ -340,13 +340,16 @@ class _InnerProducts:
     def __call__(self, rows, out: np.ndarray, factor: float = 1.0) -> None:
         rows = rows.astype(self.dtype, copy=False)
         if is_sparse(rows) or is_sparse(self.transposed):
-            product = rows @ self.transposed
-            product = product.toarray() if is_sparse(product) else product
-            np.multiply(product, self.dtype.type(factor), out=out)
+            out[...] = 0.0
+            self.add(rows, out, factor)
         else:
             np.matmul(rows, self.transposed, out=out)
             if factor != 1.0:
                 out *= factor
+
+    def add(self, rows, out: np.ndarray, factor: float) -> None:
+        """Add the products to ``out``; the rows are sparse, or the landmarks are."""
+        add_product(rows.astype(self.dtype) * self.dtype.type(factor), self.transposed, out)
 
 
 class _LinearColumns(KernelColumns):
@@ -426,9 +429,9 @@ class _RbfColumns(KernelColumns):
             self.products = _InnerProducts(self.landmarks, self.dtype)
         gamma = self.kernel.gamma
         squares = row_norms_squared(rows)
-        self.products(rows, out, 2.0 * gamma)
-        out -= (gamma * squares).astype(self.dtype)[:, None]
-        out -= (gamma * self.squares).astype(self.dtype)
+        ours, theirs = ((-gamma * part).astype(self.dtype) for part in (squares, self.squares))
+        np.add(ours[:, None], theirs, out=out)
+        self.products.add(rows, out, 2.0 * gamma)
         self._not_positive(out, max(squares.max(), self.squares.max()))
 
     def _not_positive(self, exponents, largest):

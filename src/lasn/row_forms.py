@@ -56,6 +56,26 @@ def packed(X: np.ndarray) -> Any:
     return scipy.sparse.vstack(parts, format="csr")
 
 
+def add_product(rows: Any, columns: Any, out: np.ndarray) -> None:
+    """Add ``rows @ columns`` to ``out``, shape (m, k), C-contiguous; rows are CSR, or columns are.
+
+    SciPy's product always comes in new memory, and to touch that for the first time takes longer
+    than the product. What it calls itself adds to memory that is there.
+    """
+    add = None if is_sparse(columns) else getattr(_sparsetools(), "csr_matvecs", None)
+    if add is None or rows.dtype != out.dtype or columns.dtype != out.dtype:
+        product = rows @ columns
+        out += product.toarray() if is_sparse(product) else product
+    else:
+        values = columns.reshape(-1), out.reshape(-1)
+        add(*rows.shape, out.shape[1], rows.indptr, rows.indices, rows.data, *values)
+
+
+def _sparsetools() -> Any:
+    """SciPy's own compiled products, if they are where they have been for many years."""
+    return getattr(scipy.sparse, "_sparsetools", None)
+
+
 def product_cost(rows: Any, k: int) -> float:
     """What each result of that product costs, in multiplications of a dense one."""
     return min(_sparse_cost(rows, k), rows.shape[1])
