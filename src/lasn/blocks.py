@@ -37,6 +37,10 @@ from lasn.threads import n_threads, run_in_threads
 # rows as columns, for matrix products.
 _BLOCK_BYTES = 4 << 20
 _ROWS_PER_COLUMN = 1
+# Rows of F are made so many bytes at a time, in memory that is used again; and at least so many for
+# each column, for symmetric products.
+_PART_BYTES = 1 << 20
+_PART_ROWS = 4
 # Bytes that one thread has read before another has begun, and bytes of what a task reads of a row
 # beside its features.
 _LITTLE = 16 << 20
@@ -385,7 +389,8 @@ class _MemoryBlock:
         self.source.work.rows_read += n_rows
 
     def parts(self, rows):
-        return [rows] if len(rows) else []
+        size = max(_PART_BYTES // self.row_bytes, _PART_ROWS * self.n_columns)
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def gram(self, F, steers):
         return F.T @ F

@@ -38,10 +38,12 @@ def kmeans_centres(X: Any, k: int, weight: np.ndarray, n_steps: int, rng) -> np.
     rng : RandomState
     """
     first = rng.choice(X.shape[0], size=k, replace=False, p=weight / weight.sum())
-    points = fastest_form(X.astype(np.float32), n_steps * k)
+    points = fastest_form(X.astype(np.float32, copy=False), n_steps * k)
     # Distances lose no digits to a common offset; that of sparse rows is small.
-    origin: Any = 0.0 if sp.issparse(points) else points.mean(axis=0, dtype=np.float64)
-    points = points if sp.issparse(points) else (points - origin).astype(np.float32)
+    origin: Any = np.float32(0.0)
+    if not sp.issparse(points):
+        origin = points.mean(axis=0, dtype=np.float64).astype(np.float32)
+        points = points - origin
     squares = row_norms_squared(points)
     centres = _dense(points[first])
     labels = np.full(len(squares), -1)

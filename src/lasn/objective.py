@@ -416,7 +416,7 @@ class LossCurvature:
             rows = nonzero(sign * v > 0.0)
             if len(rows):
                 some = abs(v[rows])
-                gram, border = _weighed(F[rows], some, lambda F: F.T @ F)
+                gram, border = _weighed(F[rows], some, lambda A: A.T @ A, own=True)
                 V[:-1, :-1] += sign * wide(gram)
                 V[-1, :-1] += sign * wide(border)
                 V[:-1, -1] += sign * wide(border)
@@ -627,8 +627,9 @@ def _assemble(block: Block, weights, before, to_features: TimesMapping | None, s
         for part in block.parts(rows):
             K = block.matrix(None if len(part) == block.n_rows else part)
             F = K if to_features is None else to_features(K)
+            own = to_features is not None
             part_gram, part_border = _weighed(
-                F, abs(change[part]), partial(block.gram, steers=steers)
+                F, abs(change[part]), partial(block.gram, steers=steers), own
             )
             gram, border = gram + sign * part_gram, border + sign * part_border
     q = block.n_columns if to_features is None else to_features.M.shape[1]
@@ -637,9 +638,18 @@ def _assemble(block: Block, weights, before, to_features: TimesMapping | None, s
     return None, (gram, border, change.sum())
 
 
-def _weighed(F, v, product):
-    """F^T v F and F^T v for v > 0, shapes (q, q) and (q,); ``product(A)`` is A^T A."""
+def _weighed(F, v, product, own: bool):
+    """F^T v F and F^T v for v > 0, shapes (q, q) and (q,); ``product(A)`` is A^T A.
+
+    An F that is ``own`` is nobody else's, and may be changed.
+    """
     v = cast(v, F.dtype)
+    border = F.T @ v
     root = namespace(v).sqrt(v)[:, None]
-    A = F.multiply(root).tocsr() if sp.issparse(F) else F * root
-    return _dense(product(A)), F.T @ v
+    if sp.issparse(F):
+        F = F.multiply(root).tocsr()
+    elif own:
+        F *= root
+    else:
+        F = F * root
+    return _dense(product(F)), border
