@@ -1,9 +1,9 @@
 """Many classes: the whole fit against one binary fit, and sparse rows of high dimension.
 
 Shared work: seconds of the fit to all classes over those of a fit to one class against the rest
-(same rows, same k; mean over the first, middle and last class, medians over --repeat), in one
-process a set. Targets: mnist at k = 2000 within 4 times, at least 98.3 %; letter at k = 1500
-within 6 times.
+(same rows, same k; mean over the first, middle and last class, medians over --repeat seeds; mean
+accuracy of the seeds), in one process a set. Targets: mnist at k = 2000 within 4 times, at least
+98.3 %; letter at k = 1500 within 6 times.
 
 news20: 1000 landmarks on sparse rows, against Nystroem(1000) + LinearSVC: seconds, accuracy and
 peak memory (whole process, data included), each in a process of its own. Targets: under 1500 MB,
@@ -44,9 +44,11 @@ def many_against_one(name: str, k: int, repeat: int, rows: int | None) -> dict:
     n_classes = int(y.max()) + 1
     LASNClassifier(n_landmarks=100, random_state=0).fit(X[:2000], y[:2000])
     several, single = [], {label: [] for label in (0, n_classes // 2, n_classes - 1)}
+    accuracy = []
     for seed in range(repeat):
         model = LASNClassifier(n_landmarks=k, random_state=seed)
         several.append(timed(model.fit, X, y)[1])
+        accuracy.append(100.0 * model.score(X_test, y_test))
         for label, took in single.items():
             binary = LASNClassifier(n_landmarks=k, random_state=seed)
             took.append(timed(binary.fit, X, y == label)[1])
@@ -57,7 +59,7 @@ def many_against_one(name: str, k: int, repeat: int, rows: int | None) -> dict:
         "all_seconds": median(several),
         "one_seconds": one,
         "ratio": median(several) / one,
-        "accuracy": 100.0 * model.score(X_test, y_test),
+        "accuracy": mean(accuracy),
     }
 
 
