@@ -52,6 +52,13 @@ def test_a_whole_array_is_packed_or_stays(n_rows):
         assert packed(other) is other
 
 
+def test_an_array_of_very_many_features_is_packed(monkeypatch):
+    """Of which a single row has more values than are looked at at a time."""
+    monkeypatch.setattr(row_forms, "_VALUES_AT_A_TIME", 100)
+    few = rows_with(10)
+    assert_array_equal(packed(few).toarray(), few)
+
+
 @pytest.mark.parametrize("landmarks", ["boundary", "kmeans", "uniform"])
 @pytest.mark.parametrize("k", [50, 400])
 def test_landmarks_of_a_packed_array_are_an_array(landmarks, k):

@@ -349,7 +349,9 @@ class _InnerProducts:
 
     def add(self, rows, out: np.ndarray, factor: float) -> None:
         """Add the products to ``out``; the rows are sparse, or the landmarks are."""
-        add_product(rows.astype(self.dtype) * self.dtype.type(factor), self.transposed, out)
+        add_product(
+            rows.astype(self.dtype, copy=False) * self.dtype.type(factor), self.transposed, out
+        )
 
 
 class _LinearColumns(KernelColumns):

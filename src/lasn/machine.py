@@ -127,13 +127,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             score = partial(self._score_of, y=y, sample_weight=problem.sample_weight)
             fit = partial(train_refined, refine=self.refine, score=score)
         place = Place(device)
-        fit_is_reduced = self.solver != "exact" and self.refine is None
-        fit_is_reduced = fit_is_reduced and is_of_products(self.kernel)
+        may_pack = fit is not train_exact and self.refine is None and is_of_products(self.kernel)
 
         def attempt() -> Any:
             history.clear()
             placed: Any = problem.on(place, self.memory_limit)
-            if fit_is_reduced and isinstance(placed, Problem):
+            if may_pack and isinstance(placed, Problem):
                 placed = placed.packed()
             if previous is None:
                 gamma = (problem if sp.issparse(problem.X) else placed).gamma(self.gamma)

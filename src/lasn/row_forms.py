@@ -46,7 +46,7 @@ def packed(X: np.ndarray) -> Any:
     some = X[:: 1 + n_rows // _LOOKED_AT_IN_ALL]
     if _STORED * np.count_nonzero(some) / len(some) + _RESULT >= n_features:
         return X
-    size = _VALUES_AT_A_TIME // n_features
+    size = max(_FEW_ROWS, _VALUES_AT_A_TIME // n_features)
     parts: list[Any] = [None] * -(-n_rows // size)
 
     def pack(part: slice) -> None:

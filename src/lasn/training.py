@@ -106,8 +106,8 @@ def train(
     ``start`` is a model whose landmarks and W are taken over; ``solved``: it was fitted with this
     C, so that a small gradient is enough. ``more_landmarks`` are rows to follow those landmarks,
     and then the fit starts from the same function. ``guess`` is a model of a similar problem, with
-    any landmarks, that gives the first W. ``merge``: equal rows have not
-    been looked for.
+    any landmarks, that gives the first W. ``merge``: equal rows have not been
+    looked for.
     """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
