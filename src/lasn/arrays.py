@@ -156,7 +156,8 @@ def unique_inverse(labels: Any) -> tuple[np.ndarray, Any]:
             lambda: labels.to(plan.device).unique(return_inverse=True), plan
         )
         return to_numpy(classes), positions.to(labels.device)
-    return np.unique(labels, return_inverse=True)
+    classes = np.unique(labels)  # which sorts nothing where it can do without
+    return classes, np.searchsorted(classes, labels)
 
 
 def permutation(n: int, rng: np.random.RandomState, place: Any) -> Any:

@@ -94,8 +94,9 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         the CPU. Tensors that are on the device already stay there; predictions come back as the
         rows came. A callable kernel gets tensors.
     dtype : {"auto", "float32", "float64"}, default="auto"
-        Of the features. ``"auto"`` is float64 for small problems and float32 for others; sums and
-        coefficients are float64 always.
+        Of the features. ``"auto"`` is float64 for up to 4 million of them (rows times landmarks;
+        1 million where rows are float32) and float32 for more; sums and coefficients are float64
+        always.
     warm_start : bool, default=False
         Start from the last fit, with its landmarks.
     verbose : int, default=0

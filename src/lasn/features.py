@@ -16,6 +16,7 @@ here because the theorems are tested with them, and as the yardstick of the erro
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -45,7 +46,10 @@ _SMALLEST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-10}
 _CHOLESKY_SHIFT = {np.dtype(np.float32): 1e-9, np.dtype(np.float64): 1e-11}
 # From this many landmarks on, a Cholesky factor is worth its shift, and the directions that it
 # keeps where a spectrum would be cut.
-_CHOLESKY_FROM = {np.dtype(np.float32): 256, np.dtype(np.float64): 512}
+_CHOLESKY_FROM = {np.dtype(np.float32): 128, np.dtype(np.float64): 512}
+# From so many on, all cores are worth it: threads of BLAS look for more work for some 20 ms after
+# they had some, and whatever comes next shares the cores with them.
+_ALL_CORES_FROM = 1500
 
 
 def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
@@ -119,7 +123,7 @@ def _by_cholesky(K_ll: Any, shift: float, dtype) -> tuple[Any, Any]:
     # LAPACK reads by columns: the upper triangle of the transpose, which it overwrites.
     shifted = np.array(K_ll, dtype=np.float64, order="C")
     shifted.reshape(-1)[:: len(K_ll) + 1] += shift
-    with parallel_products():
+    with parallel_products() if len(K_ll) >= _ALL_CORES_FROM else nullcontext():
         upper, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info != 0:
             raise LinAlgError(f"{info}-th leading minor is not positive definite")

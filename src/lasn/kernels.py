@@ -38,7 +38,7 @@ _SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
 # A block that one thread works on should stay in its cache: 2 MiB of kernel values.
 _CACHE_BYTES = 2 << 20
 # Few enough numbers that their memory is used again and not asked of the system anew.
-_VALUES_AT_HAND = 1 << 15
+_VALUES_AT_HAND = 1 << 16
 # Of stored values, one costs as much in a sum of distances as this many of an array.
 _STORED_DISTANCE = 30.0
 # A sum over landmarks in float32 is one over groups of this many, if it has few columns.
@@ -199,7 +199,9 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     def add(part: slice) -> None:
         rows = X[part] - origin
         some = like(weight[part], rows)
-        sums[part.start] = to_numpy(some @ rows), to_numpy(some @ (rows * rows))
+        total = to_numpy(some @ rows)
+        rows *= rows
+        sums[part.start] = total, to_numpy(some @ rows)
 
     if isinstance(X, np.ndarray):
         for_each_slice(X.shape[0], max(64, _VALUES_AT_HAND // X.shape[1]), add)

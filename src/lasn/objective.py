@@ -594,7 +594,7 @@ def _map_active(block: Block, weights, mapped: _MappedRows | None, to_features: 
         return mapped, ()
     places = mapped.places.copy()
     places[new] = len(mapped.F) + np.arange(len(new))
-    F = np.concatenate([mapped.F, to_features(block.matrix(new))])
+    F = np.concatenate([mapped.F, to_features(block.matrix(new), own=True)])
     return _MappedRows(F, places), ()
 
 
@@ -610,7 +610,7 @@ def _features_of(
     if mapped is not None:
         return (mapped.F[mapped.places[rows]], weights[rows]), ()
     K = block.matrix(rows)
-    return (K if to_features is None else to_features(K), weights[rows]), ()
+    return (K if to_features is None else to_features(K, own=True), weights[rows]), ()
 
 
 def _assemble(block: Block, weights, before, to_features: TimesMapping | None, steers):
@@ -625,8 +625,9 @@ def _assemble(block: Block, weights, before, to_features: TimesMapping | None, s
     for sign in (1.0, -1.0):
         rows = nonzero(sign * change > 0.0)
         for part in block.parts(rows):
-            K = block.matrix(None if len(part) == block.n_rows else part)
-            F = K if to_features is None else to_features(K)
+            whole = len(part) == block.n_rows
+            K = block.matrix(None if whole else part)
+            F = K if to_features is None else to_features(K, own=not whole)
             own = to_features is not None
             part_gram, part_border = _weighed(
                 F, abs(change[part]), partial(block.gram, steers=steers), own

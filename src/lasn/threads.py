@@ -106,15 +106,21 @@ def one_thread() -> Iterator[None]:
 def run_in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
     """The results of the jobs, in order; a job each thread, if there are several.
 
-    The first error is raised, after all jobs have ended.
+    The first job is the caller's own: a thread less has to be woken. The first error is raised,
+    after all jobs have ended.
     """
     if len(jobs) <= 1:
         return [job() for job in jobs]
     with serial_products():
-        futures: list[Future[Result]] = [_pool(len(jobs)).submit(job) for job in jobs]
-        for future in futures:
-            future.exception()
-        return [future.result() for future in futures]
+        pool = _pool(len(jobs) - 1)
+        others: list[Future[Result]] = [pool.submit(job) for job in jobs[1:]]
+        try:
+            with one_thread():
+                first = jobs[0]()
+        finally:
+            for future in others:
+                future.exception()
+        return [first, *(future.result() for future in others)]
 
 
 def map_in_order(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:

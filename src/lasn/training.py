@@ -42,8 +42,9 @@ from lasn.problem import Memory, Problem
 from lasn.sampled_hessian import SampledHessian
 from lasn.threads import one_thread, serial_products
 
-# Up to this many feature values, float64 costs nothing that anyone would notice.
-_SMALL = 1 << 22
+# Up to this many feature values, float64 costs nothing that anyone would notice; whoever gives rows
+# in float32 may notice it sooner.
+_SMALL, _SMALL_IN_FLOAT32 = 1 << 22, 1 << 20
 # Equal rows are merged where this share of them goes; with few landmarks, finding them costs more.
 _WORTH_MERGING = 0.1
 _FEW_LANDMARKS = 100
@@ -118,7 +119,8 @@ def train(
     if resolve_kernel_name(kernel.name) == "linear":
         chosen = mapping = None
         n_variables = problem.n_features
-        dtype = resolve_dtype(dtype, problem.n_rows * n_variables, problem.device)
+        n_values = problem.n_rows * n_variables
+        dtype = resolve_dtype(dtype, n_values, problem.device, problem.X.dtype)
     else:
         if start is not None:
             start = replace(start, landmarks=problem.place(start.landmarks))
@@ -134,7 +136,8 @@ def train(
             chosen = problem.own_landmarks(landmarks)
             problem = _merged(problem, chosen.shape[0]) if merge else problem
         clock.stage("map")
-        dtype = resolve_dtype(dtype, problem.n_rows * chosen.shape[0], problem.device)
+        n_values = problem.n_rows * chosen.shape[0]
+        dtype = resolve_dtype(dtype, n_values, problem.device, problem.X.dtype)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
@@ -421,14 +424,15 @@ def _sample_sizes(n_rows: int, smallest: int) -> list[int]:
     return sizes[::-1]
 
 
-def resolve_dtype(dtype: str, n_values: int, device: Any = None) -> np.dtype:
-    """The features' dtype for so many of them."""
+def resolve_dtype(dtype: str, n_values: int, device: Any = None, of_rows: Any = None) -> np.dtype:
+    """The features' dtype for so many of them, made of rows of another dtype."""
     if device is not None and device.type == "mps":
         if dtype == "float64":
             raise ValueError('device="mps" has no float64; use dtype="auto" or dtype="float32".')
         return np.dtype(np.float32)
     if dtype == "auto":
-        return np.dtype(np.float64 if n_values <= _SMALL else np.float32)
+        most = _SMALL_IN_FLOAT32 if "float32" in str(of_rows) else _SMALL
+        return np.dtype(np.float64 if n_values <= most else np.float32)
     return np.dtype(dtype)
 
 
