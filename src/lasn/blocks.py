@@ -257,8 +257,9 @@ class MemoryBlocks:
         starts = range(0, max(1, self.n_rows), size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)
-        # Features, copies of active ones, and as much again, of which another copy is made.
-        self.has_room_to_map = budget >= (3.0 + _ROOM_FOR_COPIES) * row_bytes * self.n_rows
+        # Features, copies of active ones, as much again, of which another copy is made, and as much
+        # for inner products of active ones.
+        self.has_room_to_map = budget >= (4.0 + _ROOM_FOR_COPIES) * row_bytes * self.n_rows
         self.blocks = [
             _MemoryBlock(X, rows, columns, self, keep=index < n_kept, spare_bytes=spare)
             for index, rows in enumerate(self.slices)

@@ -31,6 +31,7 @@ from lasn.arrays import cast, concatenate, is_tensor, like, namespace, nonzero, 
 from lasn.blocks import Block, BlockSource
 from lasn.directions import Assembled
 from lasn.factors import factorize, refined_solution
+from lasn.inner_products import KeptInnerProducts
 from lasn.losses import Loss
 from lasn.mapping import TimesMapping
 
@@ -42,7 +43,7 @@ _GATHERING = 60.0
 _LOOKING_AT_ONE = 0.2
 # So many inner products a row are factored in their own type, and solutions bettered until this
 # part of the right-hand side is left.
-_LARGE = 800
+_LARGE = 300
 _EXACTLY = 1e-5
 # From so many on, rows are copied one by one: half of the matrix is enough then.
 _MANY_ROWS = 300
@@ -120,6 +121,9 @@ class RegularizedLoss:
         self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
         # Rows of F that were needed so far, where several problems share them.
         self._mapped: list[Any] | None = None
+        self._kept_inner: KeptInnerProducts | None = None
+        if self.shares_mapped_rows:
+            self._kept_inner = KeptInnerProducts(blocks.n_rows * blocks.n_columns)
         # Targets and costs of the columns that were worked on last.
         self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
 
@@ -151,7 +155,7 @@ class RegularizedLoss:
         weights, _ = self._run(
             _curvature_weights, point.columns, point.predictions, shared=(self.loss,), n_read=0
         )
-        return LossCurvature(self, weights, point.n_active)
+        return LossCurvature(self, weights, point.n_active, point.columns)
 
     def _run(self, task, columns, *states, shared=(), n_read=None):
         """Run a task that sees the targets and costs of the given columns."""
@@ -247,13 +251,20 @@ class LossLine:
 class LossCurvature:
     """V_c at a point: I + sum_i v_ic x~_i x~_i^T with v_ic = C_i loss''.
 
-    ``weights`` holds v, shape (rows, c), for each block.
+    ``weights`` holds v, shape (rows, c), for each block; ``columns`` says which problems those are.
     """
 
-    def __init__(self, objective: RegularizedLoss, weights: list[Any], n_active: np.ndarray):
+    def __init__(
+        self,
+        objective: RegularizedLoss,
+        weights: list[Any],
+        n_active: np.ndarray,
+        columns: np.ndarray,
+    ):
         self.objective = objective
         self.weights = weights
         self.n_active = n_active
+        self.columns = columns
         self.costs = objective.blocks.costs
         self._active: list[_ActiveRows] | None = None
 
@@ -329,16 +340,27 @@ class LossCurvature:
         mapped = self._mapped_rows()
 
         def solve(index: int) -> None:
-            F, v = self._features_of(self._contents(index), mapped)
-            S = _dense(F @ F.T) + 1.0
-            S.reshape(-1)[:: len(S) + 1] += cast(1.0 / v, S.dtype)
+            contents = self._contents(index)
+            F, v = self._features_of(contents, mapped)
+            S, order = self._inner_products(index, contents, F)
+            S = S + 1.0
+            S.reshape(-1)[:: len(S) + 1] += cast(1.0 / v[order], S.dtype)
             b = like(B[:, index], F)
-            u = _solution(S, to_numpy(F @ b[:-1] + b[-1]))
+            products = to_numpy(F @ b[:-1] + b[-1])
+            u = np.empty(len(products))
+            u[order] = _solution(S, products[order])
             X[:-1, index] = B[:-1, index] - to_numpy(F.T @ like(u, F))
             X[-1, index] = B[-1, index] - u.sum()
 
         self.costs.for_each(B.shape[1], solve)
         return X
+
+    def _inner_products(self, index: int, contents: list[Any], F: Any) -> tuple[Any, Any]:
+        """F F^T, of which the lower triangle is enough, and the order that F's rows have in it."""
+        kept = self.objective._kept_inner
+        if kept is None:
+            return _dense(F @ F.T), slice(None)
+        return kept.of(self.columns[index], np.flatnonzero(np.concatenate(contents)), F)
 
     def _solve_by_inner(self, B: np.ndarray, inner: np.ndarray) -> np.ndarray:
         """The same where A A^T is part of a matrix that is there: two passes for all columns."""

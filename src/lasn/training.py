@@ -48,8 +48,9 @@ _SMALL, _SMALL_IN_FLOAT32 = 1 << 22, 1 << 20
 # Equal rows are merged where this share of them goes; with few landmarks, finding them costs more.
 _WORTH_MERGING = 0.1
 _FEW_LANDMARKS = 100
-# A fit that only has to tell which rows are active may stop early.
-_ROUGH = NewtonOptions(tol=3e-2, max_iter=4)
+# A fit that only has to tell which rows are active may stop early. Of many columns a few may need
+# several times the steps of the others, and each step reads all rows.
+_ROUGH = NewtonOptions(tol=3e-2, max_iter=4, max_cg_iter=10)
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
 # What many rows say need not be asked of all.
