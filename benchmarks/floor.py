@@ -4,9 +4,10 @@ Fit: floor ratio = whole fit (landmarks, map, kernel blocks, Newton to tol=1e-3)
 floor = one pass of float32 rbf kernel blocks (n x k) + one symmetric float32 product F^T F
 (n x k x k). Of several ways to do each, the one that is fastest in a trial is the floor's:
 kernel blocks by lasn's fused, threaded blocks or by plain NumPy; products by NumPy or BLAS syrk.
-The floor is measured right before and right after every fit, after a warm-up, and the mean of
-the two is taken; the table has medians over the repetitions. Stages are the fit's own, "other" is
-what validation, gamma and bookkeeping take. Each case runs in a process of its own.
+The floor is measured right before and right after every fit, after a warm-up, each when idle
+threads have fallen asleep, and the mean of the two is taken; the table has medians over the
+repetitions. Stages are the fit's own, "other" is what validation, gamma and bookkeeping take. Each
+case runs in a process of its own.
 
 Predict: kernel-block floor / predict for many rows, and microseconds of a single-row predict.
 
@@ -28,6 +29,7 @@ from measure import (
     record_table,
     say,
     seconds,
+    settle,
     table,
     timed,
     verdicts,
@@ -61,6 +63,7 @@ class Floor:
 
     def measure(self) -> tuple[float, float]:
         """Seconds of the kernel pass and of the product."""
+        settle()
         return timed(self.kernel)[1], timed(self.product)[1]
 
     def _slices(self, size: int):
@@ -113,6 +116,7 @@ def measure_fit(name: str, k: int, repeat: int) -> dict:
     for seed in range(repeat):
         before = floor.measure()
         model = LASNClassifier(n_landmarks=k, random_state=seed)
+        settle()
         fit_seconds, stages = timed(model.fit, X, y)[1], model.stage_seconds_
         after = floor.measure()
         kernel, product = (mean(pair) for pair in zip(before, after, strict=True))

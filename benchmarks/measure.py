@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep
 
 HERE = Path(__file__).resolve().parent
 RESULTS = Path(os.environ.get("LASN_BENCH_RESULTS") or HERE / "results").resolve()
@@ -97,6 +97,15 @@ def timed(function, *arguments):
     return result, perf_counter() - start
 
 
+def settle() -> None:
+    """Let idle threads fall asleep before something is measured.
+
+    Those of BLAS and OpenMP look for more work for some 20 ms after they had some, on cores that
+    whatever comes next would have for itself.
+    """
+    sleep(0.1)
+
+
 def measured(function, *arguments):
     """The same; on one core the seconds of the processor, which other processes lengthen little."""
     start = process_time()
@@ -110,6 +119,7 @@ def timed_fit(model, X, y, limit: float | None = None) -> dict:
     ``peak_mb`` is the most that the process held during the fit, data and interpreter included;
     ``fit_mb`` is that less what it held before.
     """
+    settle()
     reset_peak_memory()
     before = resident_memory()
     with warnings.catch_warnings(record=True) as caught, at_most(limit):

@@ -22,6 +22,7 @@ from measure import (
     record_table,
     say,
     seconds,
+    settle,
     timed,
     verdicts,
     whole,
@@ -47,10 +48,12 @@ def many_against_one(name: str, k: int, repeat: int, rows: int | None) -> dict:
     accuracy = []
     for seed in range(repeat):
         model = LASNClassifier(n_landmarks=k, random_state=seed)
+        settle()
         several.append(timed(model.fit, X, y)[1])
         accuracy.append(100.0 * model.score(X_test, y_test))
         for label, took in single.items():
             binary = LASNClassifier(n_landmarks=k, random_state=seed)
+            settle()
             took.append(timed(binary.fit, X, y == label)[1])
     one = mean(median(took) for took in single.values())
     return {

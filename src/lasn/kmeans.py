@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from lasn.kernels import row_norms_squared
 from lasn.row_forms import fastest_form
-from lasn.threads import for_each_slice
+from lasn.threads import even_slices, for_each_slice
 
 # Slices of rows do not depend on the number of threads, and their scores stay in a core's cache.
 _SCORES_A_SLICE = 1 << 18
@@ -69,7 +69,8 @@ def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         labels[part] = values.argmin(axis=1)
         scores[part] = values[np.arange(len(values)), labels[part]]
 
-    for_each_slice(n_rows, max(64, _SCORES_A_SLICE // len(centres)), look)
+    size = even_slices(n_rows, max(64, _SCORES_A_SLICE // len(centres)))
+    for_each_slice(n_rows, size, look)
     return labels, scores
 
 
@@ -84,7 +85,7 @@ def nearest_points(X: Any, centres: Any) -> np.ndarray:
     doubled = (-2.0 * targets).astype(np.float32)
     squares = row_norms_squared(points).astype(np.float32)
     n_rows = points.shape[0]
-    size = max(64, _SCORES_A_SLICE // len(targets))
+    size = even_slices(n_rows, max(64, _SCORES_A_SLICE // len(targets)))
     nearest = np.empty((-(-n_rows // size), len(targets)), dtype=int)
     scores = np.empty(nearest.shape, dtype=np.float32)
 

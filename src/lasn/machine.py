@@ -51,6 +51,7 @@ from lasn.progress import ProgressBar
 from lasn.refine import train_refined
 from lasn.survey import Survey, survey
 from lasn.targets import check_sample_weight, check_targets, validate_rows
+from lasn.threads import serial_products
 from lasn.training import train
 
 # Parameters that decide what the landmarks are: warm_start keeps them while these stay.
@@ -75,6 +76,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
         return with_less_memory(attempt, plan)
 
+    @serial_products()  # also around training: threads of BLAS are awake for a while after use
     def _fit(self, problem: Problem | ChunkedProblem, y, single: bool):
         """Train, and set every fitted attribute. ``single``: drop the axis of problems."""
         previous = self._warm_start_model(problem.n_features, problem.n_problems)

@@ -165,7 +165,10 @@ class NewtonStart:
 
 @dataclass
 class NewtonResult:
-    """What :func:`minimize` found: W, shape (q, c), and how it got there."""
+    """What :func:`minimize` found: W, shape (q, c), and how it got there.
+
+    ``scores`` of all rows, shape (n, c), are there for whoever has asked the objective for them.
+    """
 
     W: np.ndarray
     value: np.ndarray
@@ -175,6 +178,7 @@ class NewtonResult:
     status: list[Status]
     history: list[dict[str, Any]] = field(default_factory=list)
     assembled: list[Assembled | None] = field(default_factory=list)
+    scores: np.ndarray | None = None
 
     @property
     def n_iter(self) -> int:

@@ -460,8 +460,9 @@ class LossCurvature:
 class _ActiveRows:
     """The rows of a block that V needs.
 
-    ``weights``, shape (rows, c), is v; ``positions`` says which rows of the block (None: all of
-    them, weight 0 marks the inactive) and ``kept`` holds their features if that paid.
+    ``weights``, shape (rows, c), is v in the features' type; ``positions`` says which rows of the
+    block (None: all of them, weight 0 marks the inactive) and ``kept`` holds their features if that
+    paid.
     """
 
     weights: Any
@@ -562,6 +563,7 @@ def _curvature_weights(block: Block, y, cost, z, loss):
 
 def _gather_active(block: Block, weights):
     positions = nonzero(weights.any(axis=1))
+    weights = cast(weights, block.dtype)
     if len(positions) > block.worth_copying * block.n_rows:
         return _ActiveRows(weights), ()
     kept = block.gather(positions)
@@ -577,10 +579,13 @@ def _count_changes(block: Block, weights, before):
 def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
     K = active.matrix(block)
     weights = active.weights
+    U = K @ coef
+    U += like(bias, U)
     if len(columns) < weights.shape[1]:
-        weights = weights[:, columns]
-    scores = _product(K, coef) + bias
-    return None, _transposed_product(K, weights * scores)
+        U *= weights[:, columns]
+        return None, _transposed_product(K, U)
+    U *= weights
+    return None, (K.T @ U, U.sum(axis=0))
 
 
 def _solution(S: Any, b: np.ndarray) -> np.ndarray:

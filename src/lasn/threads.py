@@ -168,6 +168,15 @@ def for_each_slice(n_rows: int, rows_per_slice: int, work: Callable[[slice], Non
     run_in_threads([work_on_some] * threads)
 
 
+def even_slices(n_rows: int, most: int) -> int:
+    """Rows of slices that are all as large, with at most so many rows: an even number of them.
+
+    Else two threads would wait for each other where there are few slices.
+    """
+    n_slices = 1 if n_rows <= most else 2 * -(-n_rows // (2 * most))
+    return -(-n_rows // n_slices)
+
+
 def _pool(size: int) -> ThreadPoolExecutor:
     """Threads that stay: starting them costs more than many a sum over blocks."""
     if size not in _pools:

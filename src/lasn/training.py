@@ -100,6 +100,7 @@ def train(
     more_landmarks: Any = None,
     guess: Model | None = None,
     merge: bool = True,
+    with_scores: bool = False,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
 ) -> Training:
@@ -108,8 +109,8 @@ def train(
     ``start`` is a model whose landmarks and W are taken over; ``solved``: it was fitted with this
     C, so that a small gradient is enough. ``more_landmarks`` are rows to follow those landmarks,
     and then the fit starts from the same function. ``guess`` is a model of a similar problem, with
-    any landmarks, that gives the first W. ``merge``: equal rows have not been
-    looked for.
+    any landmarks, that gives the first W. ``merge``: equal rows have not been looked for.
+    ``with_scores``: those of the rows are wanted, if all of them are at hand in the end.
     """
     clock = _Clock(on_stage)
     workspace = workspace or Workspace()
@@ -160,7 +161,7 @@ def train(
             coarse = replace(guess, landmarks=problem.place(guess.landmarks))
             model = replace(model, W=_embed(coarse, model))
         known, first = _start(problem, pool, model, coarse, memory, rng)
-    result = _solve(problem, pool, model, known, first, newton, memory, on_iteration)
+    result = _solve(problem, pool, model, known, first, newton, memory, on_iteration, with_scores)
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
@@ -186,15 +187,21 @@ def find_landmarks(
         """Which rows of a sample a first, smaller fit with these landmarks leaves active."""
         if isinstance(sample.loss, LogLoss):  # every row is active in it
             sample = replace(sample, loss=SquaredHinge())
-        fitted.append(_rough_fit(sample, kernel, first, limits, rng))
-        _, _, curvature = sample.loss.expand(sample.targets, fitted[0].scores(sample.X))
+        rough = _rough_fit(sample, kernel, first, limits, rng, with_scores=True)
+        fitted.append(rough.model)
+        scores = rough.newton.scores
+        if scores is None:
+            scores = rough.model.scores(sample.X)
+        _, _, curvature = sample.loss.expand(sample.targets, like(scores, sample.targets))
         return to_numpy((curvature > 0.0).any(axis=1))
 
     chosen = problem.place(problem.landmarks(method, k, rng, active_rows))
     return chosen, fitted[0] if fitted else None
 
 
-def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, Any], rng) -> Model:
+def _rough_fit(
+    problem: Problem, kernel: Kernel, landmarks, limits: dict[str, Any], rng, **options
+) -> Training:
     return train(
         problem,
         kernel=kernel,
@@ -204,7 +211,8 @@ def _rough_fit(problem: Problem, kernel: Kernel, landmarks, limits: dict[str, An
         rng=rng,
         merge=False,
         **limits,
-    ).model
+        **options,
+    )
 
 
 def _minimize(
@@ -215,13 +223,17 @@ def _minimize(
     memory: Memory,
     once: bool = False,
     on_iteration: Callable[[np.ndarray, dict], bool | None] | None = None,
+    with_scores: bool = False,
 ) -> NewtonResult:
     """Algorithm 1 over some rows; where memory runs out, again with smaller blocks."""
 
     def attempt() -> NewtonResult:
         with manners_of(problem.device):
             objective = problem.objective(model, memory, once)
-            return minimize_with_bill(objective, start, options, on_iteration)
+            result = minimize_with_bill(objective, start, options, on_iteration)
+            if with_scores:  # kernel values are there, so it is one reading of them
+                result.scores = objective.scores(result.W)
+            return result
 
     return with_less_memory(attempt, memory)
 
@@ -280,7 +292,7 @@ def _start(
         few = model.landmarks[::_GROWTH]
         size = min(pool.n_rows // _GROWTH, MAX_KMEANS_ROWS)
         sample = pool.sample(ascending(order[:size]))
-        coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng)
+        coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng).model
     model = replace(model, W=_embed(coarse, model))
     share = max(_active_share(pool.only(order[:_FEW_ROWS]), coarse), 0.01)
     k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
@@ -343,6 +355,7 @@ def _solve(
     newton: NewtonOptions,
     memory: Memory,
     report,
+    with_scores: bool,
 ) -> NewtonResult:
     """Step 5: Algorithm 1 over all rows.
 
@@ -366,7 +379,8 @@ def _solve(
         options = replace(options, max_iter=min(left, options.max_iter))
         # What rows near the boundary have settled is only confirmed over all of them.
         once = part is problem and start.value is not None
-        result = _minimize(part, model, start, options, memory, once, on_iteration)
+        scored = with_scores and part is problem
+        result = _minimize(part, model, start, options, memory, once, on_iteration, scored)
         history.extend(result.history)
         return result
 
