@@ -30,7 +30,7 @@ import numpy as np
 from lasn.directions import Costs
 from lasn.disk_features import DiskFeatures
 from lasn.kernels import KernelColumns
-from lasn.threads import n_threads, run_in_threads
+from lasn.threads import n_threads, run_in_threads, stretch
 
 # Bytes of one block: threads seldom wait for each other between two products, and what one of those
 # has read is still in the cache that cores share when the next reads it again; and at least as many
@@ -249,10 +249,12 @@ class MemoryBlocks:
         if columns is None and hasattr(X, "nnz"):  # values and indices of the non-zeros
             row_bytes = 1 + (self.dtype.itemsize + 8) * X.nnz // max(1, self.n_rows)
         self.row_bytes = row_bytes
-        wanted = max(_BLOCK_BYTES, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
-        size = max(1, min(wanted, max(budget // 8, 1 << 20)) // row_bytes)
+        threads, longer = n_threads(), stretch()
+        share = self.n_rows * row_bytes // threads
+        wanted = max(_BLOCK_BYTES, min(_BLOCK_BYTES * longer, share))
+        wanted = max(wanted, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
+        size = max(1, min(wanted, max(budget // (8 * longer), 1 << 20)) // row_bytes)
         if self.n_rows > size:  # as many blocks for each thread
-            threads = n_threads()
             size = -(-self.n_rows // (threads * -(-self.n_rows // (threads * size))))
         starts = range(0, max(1, self.n_rows), size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import scipy
 
-from lasn.arrays import device_of, is_sparse, like, to_numpy, wide
+from lasn.arrays import device_of, is_sparse, like, times, to_numpy, wide
 from lasn.mapping import TimesMapping
 from lasn.memory import for_each_part
 from lasn.row_forms import add_product, fastest_form, product_cost, unpacked
-from lasn.threads import for_each_slice
+from lasn.threads import for_each_slice, n_threads, stretch
 
 KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
 _SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
@@ -199,9 +199,9 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     def add(part: slice) -> None:
         rows = X[part] - origin
         some = like(weight[part], rows)
-        total = to_numpy(some @ rows)
+        total = to_numpy(times(some, rows))
         rows *= rows
-        sums[part.start] = total, to_numpy(some @ rows)
+        sums[part.start] = total, to_numpy(times(some, rows))
 
     if isinstance(X, np.ndarray):
         for_each_slice(X.shape[0], max(64, _VALUES_AT_HAND // X.shape[1]), add)
@@ -278,9 +278,12 @@ class KernelColumns:
         return self.products_only and product_cost(X[:1000], self.n_columns) <= most
 
     def rows_per_slice(self, X) -> int:
-        """How many rows stay in a core's cache with their kernel values."""
+        """How many rows stay in a core's cache with their kernel values; more for many threads."""
         values = self.n_columns + (0 if is_sparse(X) else X.shape[1])
-        return max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, values)))
+        rows = max(64, _CACHE_BYTES // (self.dtype.itemsize * max(1, values)))
+        if X.shape[0] <= rows:
+            return rows
+        return max(rows, min(rows * stretch(), X.shape[0] // (2 * n_threads())))
 
     def fill(self, rows, out: np.ndarray) -> None:
         """Write the kernel of a small block of rows into ``out``."""

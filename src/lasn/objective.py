@@ -27,7 +27,17 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lasn.arrays import cast, concatenate, is_tensor, like, namespace, nonzero, to_numpy, wide
+from lasn.arrays import (
+    cast,
+    concatenate,
+    is_tensor,
+    like,
+    namespace,
+    nonzero,
+    times,
+    to_numpy,
+    wide,
+)
 from lasn.blocks import Block, BlockSource
 from lasn.directions import Assembled
 from lasn.factors import factorize, refined_solution
@@ -346,10 +356,10 @@ class LossCurvature:
             S = S + 1.0
             S.reshape(-1)[:: len(S) + 1] += cast(1.0 / v[order], S.dtype)
             b = like(B[:, index], F)
-            products = to_numpy(F @ b[:-1] + b[-1])
+            products = to_numpy(times(F, b[:-1]) + b[-1])
             u = np.empty(len(products))
             u[order] = _solution(S, products[order])
-            X[:-1, index] = B[:-1, index] - to_numpy(F.T @ like(u, F))
+            X[:-1, index] = B[:-1, index] - to_numpy(times(F.T, like(u, F)))
             X[-1, index] = B[-1, index] - u.sum()
 
         self.costs.for_each(B.shape[1], solve)
@@ -538,7 +548,7 @@ def _sums(K, y, cost, z, loss):
 
 
 def _product(K, coef):
-    return wide(K @ coef)
+    return wide(times(K, coef))
 
 
 def _transposed_product(K, U):
@@ -547,7 +557,7 @@ def _transposed_product(K, U):
     total = U.sum(axis=0)
     if len(rows) < _WORTH_GATHERING * len(U):
         K, U = K[rows], U[rows]
-    return K.T @ cast(U, K.dtype), total
+    return times(K.T, cast(U, K.dtype)), total
 
 
 def _slope_at_step(block: Block, y, cost, z, dz, t, loss):
@@ -579,13 +589,13 @@ def _count_changes(block: Block, weights, before):
 def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
     K = active.matrix(block)
     weights = active.weights
-    U = K @ coef
+    U = times(K, coef)
     U += like(bias, U)
     if len(columns) < weights.shape[1]:
         U *= weights[:, columns]
         return None, _transposed_product(K, U)
     U *= weights
-    return None, (K.T @ U, U.sum(axis=0))
+    return None, (times(K.T, U), U.sum(axis=0))
 
 
 def _solution(S: Any, b: np.ndarray) -> np.ndarray:
@@ -672,7 +682,7 @@ def _weighed(F, v, product, own: bool):
     An F that is ``own`` is nobody else's, and may be changed.
     """
     v = cast(v, F.dtype)
-    border = F.T @ v
+    border = times(F.T, v)
     root = namespace(v).sqrt(v)[:, None]
     if sp.issparse(F):
         F = F.multiply(root).tocsr()

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from math import isqrt
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
@@ -45,6 +46,15 @@ def _usable_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def stretch() -> int:
+    """How many times as much work a piece should be as for two threads: the root of their number.
+
+    Between two functions of NumPy a thread needs Python's lock. Two threads seldom meet there; many
+    would queue for it most of the time, each asleep until it is woken.
+    """
+    return isqrt(_serial.threads_outside if _serial.depth else n_threads())
 
 
 class _SerialProducts:
