@@ -210,6 +210,12 @@ SIMPLE = {
         "solve s": ("stage solve", seconds), "iterations": "iterations",
         "accuracy %": ("accuracy", number),
     },
+    "threads": {
+        "rows": "n", "k": "k", "threads": "threads",
+        "floor s": ("floor", seconds), "floor: speed-up": ("floor speed-up", number),
+        "fit s": ("fit", seconds), "fit: speed-up": ("fit speed-up", number),
+        "predict s": ("predict", seconds), "predict: speed-up": ("predict speed-up", number),
+    },
     "growth": {
         "rows": "n", "features": "p", "k": "k", "`memory_limit`": "memory_limit",
         "peak MB": ("peak_mb", whole), "fit s": ("fit_seconds", seconds),
