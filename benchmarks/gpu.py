@@ -216,7 +216,7 @@ def variants(sweep: bool):
 
 
 def measure_hessian(options) -> None:
-    """The products of one preconditioner, as ``objective._assemble`` makes them."""
+    """The products of one preconditioner, as ``block_tasks.assemble`` makes them."""
     from lasn.torch_blocks import TorchBlocks
 
     k = 4096 if not options.quick else 128

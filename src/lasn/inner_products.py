@@ -3,7 +3,7 @@
 Few rows of a class against the rest come and go between two steps, so most inner products of its
 active rows are known::
 
-    [ S_old          .          ]      rows that stay, in the order that they had,
+    [ S_old          .             ]   rows that stay, in the order that they had,
     [ F_new F_old^T  F_new F_new^T ]   and then new ones
 
 Only lower triangles are made, kept and read; above them is anything.

@@ -21,32 +21,29 @@ costs none.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from lasn import block_tasks as tasks
 from lasn.arrays import (
     cast,
     concatenate,
     is_tensor,
     like,
-    namespace,
     nonzero,
     times,
     to_numpy,
     wide,
 )
-from lasn.blocks import Block, BlockSource
+from lasn.blocks import BlockSource
 from lasn.directions import Assembled
 from lasn.factors import factorize, refined_solution
 from lasn.inner_products import KeptInnerProducts
 from lasn.losses import Loss
 from lasn.mapping import TimesMapping
 
-# For a single product the copy must cost less than the rows that it skips.
-_WORTH_GATHERING = 0.3
 # Operations of a matrix product in the time that one inner product of active rows is copied.
 _GATHERING = 60.0
 # A single column is looked at in so much of the time that one of several takes.
@@ -145,25 +142,25 @@ class RegularizedLoss:
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
         shared = (*self._scores(W), self.loss)
-        predictions, (*sums, products, total) = self._run(_begin, columns, shared=shared)
+        predictions, (*sums, products, total) = self._run(tasks.begin, columns, shared=shared)
         at_zero = np.linalg.norm(self._pull_back(products, total), axis=0)
         return self._point(W, columns, predictions, sums), at_zero
 
     def line(self, point: LossPoint, D: np.ndarray) -> LossLine:
         changes, sums = self._run(
-            _move, point.columns, point.predictions, shared=(*self._scores(D), self.loss)
+            tasks.move, point.columns, point.predictions, shared=(*self._scores(D), self.loss)
         )
         full_step = self._point(point.W + D, point.columns, point.predictions, sums)
         return LossLine(self, point, D, changes, full_step)
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """<w, x~> for every row, shape (n, c): one pass."""
-        scores, _ = self.blocks.run(_score, shared=self._scores(W))
+        scores, _ = self.blocks.run(tasks.score, shared=self._scores(W))
         return to_numpy(concatenate(self.blocks.collect(scores)))
 
     def curvature(self, point: LossPoint) -> LossCurvature:
         weights, _ = self._run(
-            _curvature_weights, point.columns, point.predictions, shared=(self.loss,), n_read=0
+            tasks.curvature_weights, point.columns, point.predictions, shared=(self.loss,), n_read=0
         )
         return LossCurvature(self, weights, point.n_active, point.columns)
 
@@ -181,7 +178,7 @@ class RegularizedLoss:
 
     def _columns_of(self, states: list[Any], columns) -> list[Any]:
         """Some columns of what the blocks hold."""
-        return self.blocks.run(_select, states, shared=(columns,), n_read=0)[0]
+        return self.blocks.run(tasks.select, states, shared=(columns,), n_read=0)[0]
 
     def _scores(self, W: np.ndarray) -> tuple[Any, np.ndarray]:
         """(M w, b): what rows of K are multiplied with to get scores."""
@@ -222,7 +219,7 @@ class LossLine:
             return self.full_step.value
         W = self.start.W + t * self.D
         _, (losses,) = self.objective._run(
-            _try_step,
+            tasks.try_step,
             self.start.columns,
             self.start.predictions,
             self.changes,
@@ -234,7 +231,7 @@ class LossLine:
     def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         D, start = self.D, self.start
         _, (first, second) = self.objective._run(
-            _slope_at_step,
+            tasks.slope_at_step,
             start.columns,
             start.predictions,
             self.changes,
@@ -247,13 +244,13 @@ class LossLine:
 
     def point(self, t: np.ndarray) -> LossPoint:
         predictions, _ = self.objective.blocks.run(
-            _step, self.start.predictions, self.changes, shared=(t,), n_read=0
+            tasks.step, self.start.predictions, self.changes, shared=(t,), n_read=0
         )
         if np.all(t == 1.0):
             return replace(self.full_step, predictions=predictions)
         columns = self.start.columns
         _, sums = self.objective._run(
-            _gradient, columns, predictions, shared=(self.objective.loss,)
+            tasks.gradient, columns, predictions, shared=(self.objective.loss,)
         )
         return self.objective._point(self.start.W + t * self.D, columns, predictions, sums)
 
@@ -276,7 +273,7 @@ class LossCurvature:
         self.n_active = n_active
         self.columns = columns
         self.costs = objective.blocks.costs
-        self._active: list[_ActiveRows] | None = None
+        self._active: list[tasks.ActiveRows] | None = None
 
     @property
     def product_cost(self) -> float:
@@ -292,10 +289,12 @@ class LossCurvature:
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
         objective = self.objective
         if self._active is None:
-            self._active, _ = objective.blocks.run(_gather_active, self.weights)
+            self._active, _ = objective.blocks.run(tasks.gather_active, self.weights)
         shared = (*objective._scores(D), columns)
         n_read = int(self.n_active.sum())
-        _, sums = objective.blocks.run(_hessian_product, self._active, shared=shared, n_read=n_read)
+        _, sums = objective.blocks.run(
+            tasks.hessian_product, self._active, shared=shared, n_read=n_read
+        )
         return D + objective._pull_back(*sums)
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
@@ -323,7 +322,7 @@ class LossCurvature:
         return n_active * self.objective.row_cost + self._looking_cost
 
     def assemble_mean(self, columns: np.ndarray) -> Assembled:
-        means, _ = self.objective.blocks.run(_mean, self.weights, shared=(columns,), n_read=0)
+        means, _ = self.objective.blocks.run(tasks.mean, self.weights, shared=(columns,), n_read=0)
         return replace(self._assemble(means, None, steers=True), contents=None)
 
     @property
@@ -369,7 +368,7 @@ class LossCurvature:
         """F F^T, of which the lower triangle is enough, and the order that F's rows have in it."""
         kept = self.objective._kept_inner
         if kept is None:
-            return _dense(F @ F.T), slice(None)
+            return tasks.dense(F @ F.T), slice(None)
         return kept.of(self.columns[index], np.flatnonzero(np.concatenate(contents)), F)
 
     def _solve_by_inner(self, B: np.ndarray, inner: np.ndarray) -> np.ndarray:
@@ -387,7 +386,7 @@ class LossCurvature:
             U[rows, index] = _solution(S, products[rows, index])
 
         self.costs.for_each(B.shape[1], solve)
-        _, sums = objective.blocks.run(_pull, objective.blocks.split(U))
+        _, sums = objective.blocks.run(tasks.pull, objective.blocks.split(U))
         return B - objective._pull_back(*sums)
 
     def _mapped_rows(self) -> list[Any]:
@@ -402,14 +401,16 @@ class LossCurvature:
         before = objective._mapped or nothing
         shared = (objective.to_features,)
         objective._mapped, _ = objective.blocks.run(
-            _map_active, self.weights, before, shared=shared
+            tasks.map_active, self.weights, before, shared=shared
         )
         return objective._mapped
 
     def _features_of(self, contents: list[Any], mapped: list[Any]) -> tuple[Any, Any]:
         """F, dense or CSR of shape (m, q), and v, shape (m,), of all blocks' rows with v != 0."""
         blocks = self.objective.blocks
-        parts, _ = blocks.run(_features_of, contents, mapped, shared=(self.objective.to_features,))
+        parts, _ = blocks.run(
+            tasks.features_of, contents, mapped, shared=(self.objective.to_features,)
+        )
         F, v = zip(*blocks.collect(parts), strict=True)
         stack = sp.vstack if sp.issparse(F[0]) else concatenate
         return stack(F), concatenate(v)
@@ -425,7 +426,7 @@ class LossCurvature:
         objective = self.objective
         before = [None] * len(contents) if base is None else base.contents
         _, (gram, border, corner) = objective.blocks.run(
-            _assemble, contents, before, shared=(objective.to_features, steers)
+            tasks.assemble, contents, before, shared=(objective.to_features, steers)
         )
         q = objective.n_variables
         V = gram.new_empty((q, q)) if is_tensor(gram) else np.empty((q, q))
@@ -441,14 +442,14 @@ class LossCurvature:
     def _changed(self, contents: list[Any], base: Assembled) -> Assembled:
         """The base with a few rows that entered or left it, in one product for all blocks."""
         blocks = self.objective.blocks
-        changes, _ = blocks.run(_difference, contents, base.contents, n_read=0)
+        changes, _ = blocks.run(tasks.difference, contents, base.contents, n_read=0)
         F, v = self._features_of(changes, [None] * len(contents))
         V = base.matrix + 0.0
         for sign in (1.0, -1.0):
             rows = nonzero(sign * v > 0.0)
             if len(rows):
                 some = abs(v[rows])
-                gram, border = _weighed(F[rows], some, lambda A: A.T @ A, own=True)
+                gram, border = tasks.weighed(F[rows], some, lambda A: A.T @ A, own=True)
                 V[:-1, :-1] += sign * wide(gram)
                 V[-1, :-1] += sign * wide(border)
                 V[:-1, -1] += sign * wide(border)
@@ -459,143 +460,13 @@ class LossCurvature:
         """How many rows differ from those that the base was made from."""
         if base is None or base.contents is None:
             return np.inf
-        _, (count,) = self.objective.blocks.run(_count_changes, contents, base.contents, n_read=0)
+        _, (count,) = self.objective.blocks.run(
+            tasks.count_changes, contents, base.contents, n_read=0
+        )
         return float(count)
 
     def _contents(self, column: int) -> list[Any]:
         return self.objective._columns_of(self.weights, column)
-
-
-@dataclass(frozen=True)
-class _ActiveRows:
-    """The rows of a block that V needs.
-
-    ``weights``, shape (rows, c), is v in the features' type; ``positions`` says which rows of the
-    block (None: all of them, weight 0 marks the inactive) and ``kept`` holds their features if that
-    paid.
-    """
-
-    weights: Any
-    positions: Any = None
-    kept: Any = None
-
-    def matrix(self, block: Block):
-        if self.kept is None:
-            return block.matrix(self.positions)
-        block.count(self.kept.shape[0])
-        return self.kept
-
-
-@dataclass(frozen=True)
-class _MappedRows:
-    """Some rows of F = K M of a block: ``places`` says where in F each row is, -1 if nowhere."""
-
-    F: np.ndarray
-    places: np.ndarray
-
-
-# The tasks: plain functions of one block's data, which is NumPy's or torch's.
-
-
-def _select(block: Block, state, columns):
-    return state[:, columns], ()
-
-
-def _mean(block: Block, weights, columns):
-    return weights[:, columns].mean(axis=1), ()
-
-
-def _score(block: Block, coef, bias):
-    return _product(block.matrix(), coef) + bias, ()
-
-
-def _pull(block: Block, U):
-    return None, _transposed_product(block.matrix(), U)
-
-
-def _step(block: Block, z, dz, t):
-    return z + t * dz, ()
-
-
-def _move(block: Block, y, cost, z, coef, bias, loss):
-    """The change of z along (coef, bias), and the objective's sums at the full step."""
-    K = block.matrix()
-    change = _product(K, coef) + bias
-    return change, _sums(K, y, cost, z + change, loss)
-
-
-def _gradient(block: Block, y, cost, z, loss):
-    return None, _sums(block.matrix(), y, cost, z, loss)
-
-
-def _begin(block: Block, y, cost, coef, bias, loss):
-    """Scores of (coef, bias), the objective's sums there, and the gradient's sums at zero."""
-    K = block.matrix()
-    z = _product(K, coef) + bias
-    _, slope, _ = loss.expand(y, 0.0 * y)
-    return z, (*_sums(K, y, cost, z, loss), *_transposed_product(K, cost * slope))
-
-
-def _try_step(block: Block, y, cost, z, dz, t, loss):
-    return None, ((cost * loss.value(y, z + t * dz)).sum(axis=0),)
-
-
-def _sums(K, y, cost, z, loss):
-    value, slope, curvature = loss.expand(y, z)
-    n_active = ((curvature > 0.0) & (cost > 0.0)).sum(axis=0)
-    products, total = _transposed_product(K, cost * slope)
-    return (cost * value).sum(axis=0), products, total, n_active
-
-
-def _product(K, coef):
-    return wide(times(K, coef))
-
-
-def _transposed_product(K, U):
-    """K^T U and the column sums of U; rows of zeros in U, the inactive ones, are not read."""
-    rows = nonzero(U.any(axis=1))
-    total = U.sum(axis=0)
-    if len(rows) < _WORTH_GATHERING * len(U):
-        K, U = K[rows], U[rows]
-    return times(K.T, cast(U, K.dtype)), total
-
-
-def _slope_at_step(block: Block, y, cost, z, dz, t, loss):
-    _, slope, curvature = loss.expand(y, z + t * dz)
-    first = cost * slope * dz
-    return None, (first.sum(axis=0), (cost * curvature * dz * dz).sum(axis=0))
-
-
-def _curvature_weights(block: Block, y, cost, z, loss):
-    _, _, curvature = loss.expand(y, z)
-    return cost * curvature, ()
-
-
-def _gather_active(block: Block, weights):
-    positions = nonzero(weights.any(axis=1))
-    weights = cast(weights, block.dtype)
-    if len(positions) > block.worth_copying * block.n_rows:
-        return _ActiveRows(weights), ()
-    kept = block.gather(positions)
-    if kept is None and block.is_kept:
-        return _ActiveRows(weights), ()
-    return _ActiveRows(weights[positions], positions, kept), ()
-
-
-def _count_changes(block: Block, weights, before):
-    return None, ((weights != before).sum(),)
-
-
-def _hessian_product(block: Block, active: _ActiveRows, coef, bias, columns):
-    K = active.matrix(block)
-    weights = active.weights
-    U = times(K, coef)
-    U += like(bias, U)
-    if len(columns) < weights.shape[1]:
-        U *= weights[:, columns]
-        return None, _transposed_product(K, U)
-    U *= weights
-    return None, (times(K.T, U), U.sum(axis=0))
 
 
 def _solution(S: Any, b: np.ndarray) -> np.ndarray:
@@ -615,79 +486,3 @@ def _lower_part(matrix: np.ndarray, rows: np.ndarray) -> np.ndarray:
         # "clip", as NumPy would otherwise check places by copying what it takes.
         matrix[row].take(rows[: place + 1], out=part[place, : place + 1], mode="clip")
     return part
-
-
-def _dense(matrix):
-    return matrix.toarray() if sp.issparse(matrix) else matrix
-
-
-def _map_active(block: Block, weights, mapped: _MappedRows | None, to_features: TimesMapping):
-    """The rows of F that are there, and those that any column needs now."""
-    if mapped is None:
-        empty = np.empty((0, to_features.M.shape[1]), dtype=to_features.M.dtype)
-        mapped = _MappedRows(empty, np.full(block.n_rows, -1))
-    new = np.flatnonzero(weights.any(axis=1) & (mapped.places < 0))
-    if len(new) == 0:
-        return mapped, ()
-    places = mapped.places.copy()
-    places[new] = len(mapped.F) + np.arange(len(new))
-    F = np.concatenate([mapped.F, to_features(block.matrix(new), own=True)])
-    return _MappedRows(F, places), ()
-
-
-def _difference(block: Block, weights, before):
-    return weights - before, ()
-
-
-def _features_of(
-    block: Block, weights, mapped: _MappedRows | None, to_features: TimesMapping | None
-):
-    """Rows of F with a weight, and their weights."""
-    rows = nonzero(weights != 0.0)
-    if mapped is not None:
-        return (mapped.F[mapped.places[rows]], weights[rows]), ()
-    K = block.matrix(rows)
-    return (K if to_features is None else to_features(K, own=True), weights[rows]), ()
-
-
-def _assemble(block: Block, weights, before, to_features: TimesMapping | None, steers):
-    """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
-
-    Only rows with v != 0 are read. F^T v F is the difference of two symmetric products, one for
-    the rows that entered and one for those that left.
-    """
-    change = weights if before is None else weights - before
-    gram: Any = 0.0
-    border: Any = 0.0
-    for sign in (1.0, -1.0):
-        rows = nonzero(sign * change > 0.0)
-        for part in block.parts(rows):
-            whole = len(part) == block.n_rows
-            K = block.matrix(None if whole else part)
-            F = K if to_features is None else to_features(K, own=not whole)
-            own = to_features is not None
-            part_gram, part_border = _weighed(
-                F, abs(change[part]), partial(block.gram, steers=steers), own
-            )
-            gram, border = gram + sign * part_gram, border + sign * part_border
-    q = block.n_columns if to_features is None else to_features.M.shape[1]
-    if np.ndim(gram) == 0:
-        gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)
-    return None, (gram, border, change.sum())
-
-
-def _weighed(F, v, product, own: bool):
-    """F^T v F and F^T v for v > 0, shapes (q, q) and (q,); ``product(A)`` is A^T A.
-
-    An F that is ``own`` is nobody else's, and may be changed.
-    """
-    v = cast(v, F.dtype)
-    border = times(F.T, v)
-    root = namespace(v).sqrt(v)[:, None]
-    if sp.issparse(F):
-        F = F.multiply(root).tocsr()
-    elif own:
-        F *= root
-    else:
-        F = F * root
-    return _dense(product(F)), border

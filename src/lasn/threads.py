@@ -184,7 +184,7 @@ def even_slices(n_rows: int, most: int) -> int:
     Else two threads would wait for each other where there are few slices.
     """
     n_slices = 1 if n_rows <= most else 2 * -(-n_rows // (2 * most))
-    return -(-n_rows // n_slices)
+    return max(1, -(-n_rows // n_slices))
 
 
 def _pool(size: int) -> ThreadPoolExecutor:

@@ -1,0 +1,246 @@
+"""What the objective does with one block of rows: the tasks that block sources run.
+
+A task is a plain function of a block, of what that block holds and of what all blocks share
+(``blocks.py``); it changes none of these. It returns what stays with the block, and sums. With K
+the block's rows of the feature matrix (before the map M, F = K M), y and C their targets and costs,
+and z = K (M w) + b their scores, the sums are::
+
+    sum_i C_i loss(y_i, z_i)         K^T u, sum_i u_i    for u_i = C_i loss'(y_i, z_i)
+    K^T v (K d + b)                  for v_i = C_i loss''(y_i, z_i): a product with V
+    F^T v F, F^T v, sum_i v_i        the parts of an assembled V
+
+All is NumPy's or torch's, for one column or several.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lasn.arrays import cast, like, namespace, nonzero, times, wide
+from lasn.blocks import Block
+from lasn.mapping import TimesMapping
+
+# For a single product the copy must cost less than the rows that it skips.
+_WORTH_GATHERING = 0.3
+
+
+@dataclass(frozen=True)
+class ActiveRows:
+    """The rows of a block that V needs.
+
+    ``weights``, shape (rows, c), is v in the features' type; ``positions`` says which rows of the
+    block (None: all of them, weight 0 marks the inactive) and ``kept`` holds their features if that
+    paid.
+    """
+
+    weights: Any
+    positions: Any = None
+    kept: Any = None
+
+    def matrix(self, block: Block):
+        if self.kept is None:
+            return block.matrix(self.positions)
+        block.count(self.kept.shape[0])
+        return self.kept
+
+
+@dataclass(frozen=True)
+class MappedRows:
+    """Some rows of F = K M of a block: ``places`` says where in F each row is, -1 if nowhere."""
+
+    F: np.ndarray
+    places: np.ndarray
+
+
+def select(block: Block, state, columns):
+    """Some columns of what the block holds."""
+    return state[:, columns], ()
+
+
+def mean(block: Block, weights, columns):
+    """The mean weight of each row over some columns, shape (rows,)."""
+    return weights[:, columns].mean(axis=1), ()
+
+
+def score(block: Block, coef, bias):
+    """z, shape (rows, c)."""
+    return _product(block.matrix(), coef) + bias, ()
+
+
+def pull(block: Block, U):
+    """K^T U and the sums of U's columns."""
+    return None, _transposed_product(block.matrix(), U)
+
+
+def step(block: Block, z, dz, t):
+    """Scores after a step of length t along dz."""
+    return z + t * dz, ()
+
+
+def move(block: Block, y, cost, z, coef, bias, loss):
+    """The change of z along (coef, bias), and the objective's sums at the full step."""
+    K = block.matrix()
+    change = _product(K, coef) + bias
+    return change, _sums(K, y, cost, z + change, loss)
+
+
+def gradient(block: Block, y, cost, z, loss):
+    """The objective's sums at scores that are known."""
+    return None, _sums(block.matrix(), y, cost, z, loss)
+
+
+def begin(block: Block, y, cost, coef, bias, loss):
+    """Scores of (coef, bias), the objective's sums there, and the gradient's sums at zero."""
+    K = block.matrix()
+    z = _product(K, coef) + bias
+    _, slope, _ = loss.expand(y, 0.0 * y)
+    return z, (*_sums(K, y, cost, z, loss), *_transposed_product(K, cost * slope))
+
+
+def try_step(block: Block, y, cost, z, dz, t, loss):
+    """The sum of losses after a step; no row of K is read."""
+    return None, ((cost * loss.value(y, z + t * dz)).sum(axis=0),)
+
+
+def _sums(K, y, cost, z, loss):
+    value, slope, curvature = loss.expand(y, z)
+    n_active = ((curvature > 0.0) & (cost > 0.0)).sum(axis=0)
+    products, total = _transposed_product(K, cost * slope)
+    return (cost * value).sum(axis=0), products, total, n_active
+
+
+def _product(K, coef):
+    return wide(times(K, coef))
+
+
+def _transposed_product(K, U):
+    """K^T U and the column sums of U; rows of zeros in U, the inactive ones, are not read."""
+    rows = nonzero(U.any(axis=1))
+    total = U.sum(axis=0)
+    if len(rows) < _WORTH_GATHERING * len(U):
+        K, U = K[rows], U[rows]
+    return times(K.T, cast(U, K.dtype)), total
+
+
+def slope_at_step(block: Block, y, cost, z, dz, t, loss):
+    """First and second derivative of that sum in t."""
+    _, slope, curvature = loss.expand(y, z + t * dz)
+    first = cost * slope * dz
+    return None, (first.sum(axis=0), (cost * curvature * dz * dz).sum(axis=0))
+
+
+def curvature_weights(block: Block, y, cost, z, loss):
+    """v_i = C_i loss''(y_i, z_i), shape (rows, c)."""
+    _, _, curvature = loss.expand(y, z)
+    return cost * curvature, ()
+
+
+def gather_active(block: Block, weights):
+    """The rows of K that have a weight in any column, copied where that pays."""
+    positions = nonzero(weights.any(axis=1))
+    weights = cast(weights, block.dtype)
+    if len(positions) > block.worth_copying * block.n_rows:
+        return ActiveRows(weights), ()
+    kept = block.gather(positions)
+    if kept is None and block.is_kept:
+        return ActiveRows(weights), ()
+    return ActiveRows(weights[positions], positions, kept), ()
+
+
+def count_changes(block: Block, weights, before):
+    """How many weights are not what they were."""
+    return None, ((weights != before).sum(),)
+
+
+def hessian_product(block: Block, active: ActiveRows, coef, bias, columns):
+    """K^T v (K coef + bias) and the sums of v (K coef + bias)."""
+    K = active.matrix(block)
+    weights = active.weights
+    U = times(K, coef)
+    U += like(bias, U)
+    if len(columns) < weights.shape[1]:
+        U *= weights[:, columns]
+        return None, _transposed_product(K, U)
+    U *= weights
+    return None, (times(K.T, U), U.sum(axis=0))
+
+
+def dense(matrix):
+    """The matrix as an array."""
+    return matrix.toarray() if sp.issparse(matrix) else matrix
+
+
+def map_active(block: Block, weights, mapped: MappedRows | None, to_features: TimesMapping):
+    """The rows of F that are there, and those that any column needs now."""
+    if mapped is None:
+        empty = np.empty((0, to_features.M.shape[1]), dtype=to_features.M.dtype)
+        mapped = MappedRows(empty, np.full(block.n_rows, -1))
+    new = np.flatnonzero(weights.any(axis=1) & (mapped.places < 0))
+    if len(new) == 0:
+        return mapped, ()
+    places = mapped.places.copy()
+    places[new] = len(mapped.F) + np.arange(len(new))
+    F = np.concatenate([mapped.F, to_features(block.matrix(new), own=True)])
+    return MappedRows(F, places), ()
+
+
+def difference(block: Block, weights, before):
+    """By how much the weights have changed."""
+    return weights - before, ()
+
+
+def features_of(block: Block, weights, mapped: MappedRows | None, to_features: TimesMapping | None):
+    """Rows of F with a weight, and their weights."""
+    rows = nonzero(weights != 0.0)
+    if mapped is not None:
+        return (mapped.F[mapped.places[rows]], weights[rows]), ()
+    K = block.matrix(rows)
+    return (K if to_features is None else to_features(K, own=True), weights[rows]), ()
+
+
+def assemble(block: Block, weights, before, to_features: TimesMapping | None, steers):
+    """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
+
+    Only rows with v != 0 are read. F^T v F is the difference of two symmetric products, one for
+    the rows that entered and one for those that left.
+    """
+    change = weights if before is None else weights - before
+    gram: Any = 0.0
+    border: Any = 0.0
+    for sign in (1.0, -1.0):
+        rows = nonzero(sign * change > 0.0)
+        for part in block.parts(rows):
+            whole = len(part) == block.n_rows
+            K = block.matrix(None if whole else part)
+            F = K if to_features is None else to_features(K, own=not whole)
+            own = to_features is not None
+            part_gram, part_border = weighed(
+                F, abs(change[part]), partial(block.gram, steers=steers), own
+            )
+            gram, border = gram + sign * part_gram, border + sign * part_border
+    q = block.n_columns if to_features is None else to_features.M.shape[1]
+    if np.ndim(gram) == 0:
+        gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)
+    return None, (gram, border, change.sum())
+
+
+def weighed(F, v, product, own: bool):
+    """F^T v F and F^T v for v > 0, shapes (q, q) and (q,); ``product(A)`` is A^T A.
+
+    An F that is ``own`` is nobody else's, and may be changed.
+    """
+    v = cast(v, F.dtype)
+    border = times(F.T, v)
+    root = namespace(v).sqrt(v)[:, None]
+    if sp.issparse(F):
+        F = F.multiply(root).tocsr()
+    elif own:
+        F *= root
+    else:
+        F = F * root
+    return dense(product(F)), border
