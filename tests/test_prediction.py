@@ -50,6 +50,30 @@ def test_float32_stays_where_it_will_do(place, rng):
     assert prediction_columns(Kernel("rbf"), L, mild, np.float64).dtype == np.float64
 
 
+def test_sums_are_the_first_to_be_had_in_float64(rng):
+    L, X = rng.normal(size=(600, 5)), rng.normal(size=(2000, 5))
+    kernel = Kernel("rbf", gamma=0.2)
+    K, noise = kernel(L, L), rng.normal(size=(600, 1))
+    kinds = []
+    for ridge in np.geomspace(1.0, 1e-3, 13):  # coefficients grow from 20 to 10^4
+        beta = np.linalg.solve(K + ridge * np.eye(len(L)), noise)
+        columns, expected = prediction_columns(kernel, L, beta, np.float32), kernel(X, L) @ beta
+        kinds.append((str(columns.dtype), columns.exact_sums))
+        error = np.abs(columns.times(X, beta) - expected).max()
+        assert error <= 1e-4 * np.abs(expected).max()
+    order = [("float32", False), ("float32", True), ("float64", False)]
+    assert sorted(set(kinds), key=kinds.index) == order
+
+
+@pytest.mark.parametrize("c", [1, 3, 40])
+def test_exact_sums_are_those_of_float64(rng, c):
+    X, L = rng.normal(size=(5000, 4)), rng.normal(size=(300, 4))
+    coef = 1e3 * rng.normal(size=(300, c))
+    columns = Kernel("rbf").against(L, np.float32).with_exact_sums()
+    expected = columns.matrix(X).astype(np.float64) @ coef
+    np.testing.assert_allclose(columns.times(X, coef), expected, rtol=1e-7, atol=1e-9)
+
+
 def test_what_overflows_in_float32_is_predicted_in_float64(place, rng):
     L = place.rows(1e4 * rng.normal(size=(20, 3)))
     kernel = Kernel("polynomial", gamma=1.0, degree=6)
