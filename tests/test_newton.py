@@ -76,7 +76,11 @@ class _Curvature:
     point: _Point
     product_cost: float = 1.0
     rows_cost: float = np.inf
+    sharing_cost: float = 0.0
     costs = Costs()
+
+    def share(self):
+        """Columns have nothing in common."""
 
     def _matrix(self, index):
         return self.point.objective.h(self.point.W[:, index], self.point.columns[index])
@@ -329,7 +333,7 @@ class _RoundedRows:
     """A curvature whose way by rows is the cheapest, and leaves this part of what it is given."""
 
     costs = Costs()
-    product_cost, rows_cost = 1e6, 1.0
+    product_cost, rows_cost, sharing_cost = 1e6, 1.0, 0.0
 
     def __init__(self, V, left):
         self.V, self.left, self.solved = V, left, 0

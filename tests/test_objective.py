@@ -180,9 +180,9 @@ def test_rows_that_several_problems_need_are_mapped_once(make_objective):
         np.testing.assert_allclose(by_rows, plain.solve_by_rows(-point.gradient), atol=1e-9)
         weights = concatenate(objective.blocks.collect(objective.curvature(point).weights))
         needed |= to_numpy(weights).any(axis=1)
-        if objective.shares_mapped_rows:
-            assert sum(len(mapped.F) for mapped in objective._mapped) == needed.sum()
-    assert not roomless.shares_mapped_rows
+        if objective.mapped is not None:
+            np.testing.assert_array_equal(objective.mapped.is_there, needed)
+    assert roomless.mapped is None
 
 
 @pytest.mark.parametrize("few", [True, False])
@@ -198,7 +198,9 @@ def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, 
     assert 0 < n_changes < near.n_active[1]
     assert n_changes <= objective.n_variables
     if not few:
-        monkeypatch.setattr(type(curvature), "_changed", type(curvature)._assemble)
+        by_blocks = partial(curvature._assemble, curvature._rows)
+        monkeypatch.setattr(curvature, "_changed", by_blocks)
+    curvature.share()
     read = objective.blocks.work.rows_read
     changed = curvature.assemble(1, before)
     assert objective.blocks.work.rows_read - read == n_changes

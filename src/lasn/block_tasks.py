@@ -49,14 +49,6 @@ class ActiveRows:
         return self.kept
 
 
-@dataclass(frozen=True)
-class MappedRows:
-    """Some rows of F = K M of a block: ``places`` says where in F each row is, -1 if nowhere."""
-
-    F: np.ndarray
-    places: np.ndarray
-
-
 def select(block: Block, state, columns):
     """Some columns of what the block holds."""
     return state[:, columns], ()
@@ -175,18 +167,12 @@ def dense(matrix):
     return matrix.toarray() if sp.issparse(matrix) else matrix
 
 
-def map_active(block: Block, weights, mapped: MappedRows | None, to_features: TimesMapping):
-    """The rows of F that are there, and those that any column needs now."""
-    if mapped is None:
-        empty = np.empty((0, to_features.M.shape[1]), dtype=to_features.M.dtype)
-        mapped = MappedRows(empty, np.full(block.n_rows, -1))
-    new = np.flatnonzero(weights.any(axis=1) & (mapped.places < 0))
-    if len(new) == 0:
-        return mapped, ()
-    places = mapped.places.copy()
-    places[new] = len(mapped.F) + np.arange(len(new))
-    F = np.concatenate([mapped.F, to_features(block.matrix(new), own=True)])
-    return MappedRows(F, places), ()
+def map_rows(block: Block, wanted, to_features: TimesMapping):
+    """The rows of F that are wanted."""
+    rows = np.flatnonzero(wanted)
+    if len(rows) == 0:
+        return np.empty((0, to_features.M.shape[1]), dtype=block.dtype), ()
+    return to_features(block.matrix(rows), own=True), ()
 
 
 def difference(block: Block, weights, before):
@@ -194,37 +180,42 @@ def difference(block: Block, weights, before):
     return weights - before, ()
 
 
-def features_of(block: Block, weights, mapped: MappedRows | None, to_features: TimesMapping | None):
+def features_of(block: Block, weights, to_features: TimesMapping | None):
     """Rows of F with a weight, and their weights."""
     rows = nonzero(weights != 0.0)
-    if mapped is not None:
-        return (mapped.F[mapped.places[rows]], weights[rows]), ()
     K = block.matrix(rows)
     return (K if to_features is None else to_features(K, own=True), weights[rows]), ()
 
 
-def assemble(block: Block, weights, before, to_features: TimesMapping | None, steers):
+def assemble(block: Block, weights, before, to_features: TimesMapping | None, steers: bool):
     """sum_i v_i x~_i x~_i^T, as F^T v F, F^T v and sum v, for v = weights - before.
 
     Only rows with v != 0 are read. F^T v F is the difference of two symmetric products, one for
     the rows that entered and one for those that left.
     """
     change = weights if before is None else weights - before
-    gram: Any = 0.0
-    border: Any = 0.0
-    for sign in (1.0, -1.0):
-        rows = nonzero(sign * change > 0.0)
+    gram: Any = None
+    border: Any = None
+    for entered in (True, False):
+        rows = nonzero(change > 0.0 if entered else change < 0.0)
         for part in block.parts(rows):
             whole = len(part) == block.n_rows
             K = block.matrix(None if whole else part)
             F = K if to_features is None else to_features(K, own=not whole)
-            own = to_features is not None
+            own = to_features is not None or not whole
             part_gram, part_border = weighed(
                 F, abs(change[part]), partial(block.gram, steers=steers), own
             )
-            gram, border = gram + sign * part_gram, border + sign * part_border
-    q = block.n_columns if to_features is None else to_features.M.shape[1]
-    if np.ndim(gram) == 0:
+            if gram is None:
+                gram, border = (part_gram, part_border) if entered else (-part_gram, -part_border)
+            elif entered:
+                gram += part_gram
+                border += part_border
+            else:
+                gram -= part_gram
+                border -= part_border
+    if gram is None:
+        q = block.n_columns if to_features is None else to_features.M.shape[1]
         gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)
     return None, (gram, border, change.sum())
 

@@ -80,8 +80,15 @@ class Curvature(Protocol):
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """V_c d_c for the given columns, shape (q, len(columns)): one pass over active rows."""
 
+    @property
+    def sharing_cost(self) -> float:
+        """What :meth:`share` costs."""
+
+    def share(self) -> None:
+        """Do once what :meth:`assemble` and :meth:`solve_by_rows` need for every column."""
+
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
-        """What :meth:`assemble` would cost."""
+        """What :meth:`assemble` would cost after :meth:`share`."""
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
@@ -165,7 +172,8 @@ class DirectionSolver:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         else:
             prepared = _PREPARED_STEPS
-        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
+        expected = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
+        self.expected_steps = expected
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 
@@ -185,6 +193,7 @@ class DirectionSolver:
                 assert assembled.factor is not None
                 D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
 
+            curvature.share()
             curvature.costs.for_each(len(columns), factor_and_solve)
             return D, np.zeros(len(columns), dtype=int)
         if way == "rows":
@@ -253,7 +262,7 @@ class DirectionSolver:
             return {"newton": "factor", "newton-cg": "plain"}[self.solver]
         n_variables = len(W)
         factoring = curvature.costs.factor * n_variables**3 / 3.0
-        direct = sum(
+        direct = curvature.sharing_cost + sum(
             curvature.assembly_cost(index, self.assembled[column]) + factoring
             for index, column in enumerate(columns)
         )

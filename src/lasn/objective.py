@@ -42,6 +42,7 @@ from lasn.directions import Assembled
 from lasn.factors import factorize, refined_solution
 from lasn.inner_products import KeptInnerProducts
 from lasn.losses import Loss
+from lasn.mapped_rows import MappedRows
 from lasn.mapping import TimesMapping
 
 # Operations of a matrix product in the time that one inner product of active rows is copied.
@@ -126,18 +127,14 @@ class RegularizedLoss:
         self._targets = blocks.split(targets)
         self._costs = blocks.split(costs[:, None] if costs.ndim == 1 else costs)
         self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
-        # Rows of F that were needed so far, where several problems share them.
-        self._mapped: list[Any] | None = None
+        # Rows of F that were needed so far, where several problems share them, and inner products.
+        self.mapped: MappedRows | None = None
         self._kept_inner: KeptInnerProducts | None = None
-        if self.shares_mapped_rows:
+        if self.to_features is not None and self.n_problems > 1 and blocks.has_room_to_map:
+            self.mapped = MappedRows(blocks, self.to_features)
             self._kept_inner = KeptInnerProducts(blocks.n_rows * blocks.n_columns)
         # Targets and costs of the columns that were worked on last.
         self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
-
-    @property
-    def shares_mapped_rows(self) -> bool:
-        """Whether rows of F are kept that several problems need."""
-        return self.mapping is not None and self.n_problems > 1 and self.blocks.has_room_to_map
 
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
@@ -255,6 +252,15 @@ class LossLine:
         return self.objective._point(self.start.W + t * self.D, columns, predictions, sums)
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Rows with a weight v, shape (rows, c), for each block; they lack ``to_features`` to be F."""
+
+    blocks: BlockSource | MappedRows
+    weights: list[Any]
+    to_features: TimesMapping | None
+
+
 class LossCurvature:
     """V_c at a point: I + sum_i v_ic x~_i x~_i^T with v_ic = C_i loss''.
 
@@ -274,6 +280,8 @@ class LossCurvature:
         self.columns = columns
         self.costs = objective.blocks.costs
         self._active: list[tasks.ActiveRows] | None = None
+        self._shared: _Rows | None = None
+        self._is_shared = False
 
     @property
     def product_cost(self) -> float:
@@ -297,9 +305,26 @@ class LossCurvature:
         )
         return D + objective._pull_back(*sums)
 
+    @property
+    def sharing_cost(self) -> float:
+        objective = self.objective
+        if objective.mapped is None or objective.mapped.is_there.any():  # few are left to map
+            return 0.0
+        n_rows = min(float(self.n_active.sum()), objective.blocks.n_rows)
+        return n_rows * (objective.row_cost - objective.n_variables**2)
+
+    def share(self) -> None:
+        mapped = self.objective.mapped
+        if mapped is not None and not self._is_shared:
+            mapped.add(self._rows.weights[0].any(axis=1))
+        self._is_shared = True
+
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
+        objective = self.objective
         n_rows = min(self.n_active[column], self._count_changes(self._contents(column), base))
-        return n_rows * self.objective.row_cost + self._looking_cost
+        mapped = objective.mapped is not None
+        row_cost = float(objective.n_variables**2) if mapped else objective.row_cost
+        return n_rows * row_cost + self._looking_cost
 
     @property
     def _looking_cost(self) -> float:
@@ -308,22 +333,26 @@ class LossCurvature:
         return self.objective.blocks.n_rows * self.costs.look * share
 
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
+        self.share()
         contents = self._contents(column)
         n_changes = self._count_changes(contents, base)
         if n_changes >= self.n_active[column]:
-            return self._assemble(contents, None)
+            return self._assemble(self._rows, contents, None)
         assert base is not None
-        if n_changes <= self.objective.n_variables:
+        if self.objective.mapped is None and n_changes <= self.objective.n_variables:
             return self._changed(contents, base)
-        return self._assemble(contents, base)
+        return self._assemble(self._rows, contents, base)
 
     def mean_assembly_cost(self, columns: np.ndarray) -> float:
         n_active = min(float(self.n_active[columns].sum()), self.objective.blocks.n_rows)
         return n_active * self.objective.row_cost + self._looking_cost
 
     def assemble_mean(self, columns: np.ndarray) -> Assembled:
-        means, _ = self.objective.blocks.run(tasks.mean, self.weights, shared=(columns,), n_read=0)
-        return replace(self._assemble(means, None, steers=True), contents=None)
+        # One matrix for all columns: block by block, so that all threads have a part in it.
+        blocks, to_features = self.objective.blocks, self.objective.to_features
+        means, _ = blocks.run(tasks.mean, self.weights, shared=(columns,), n_read=0)
+        rows = _Rows(blocks, self.weights, to_features)
+        return replace(self._assemble(rows, means, None, steers=True), contents=None)
 
     @property
     def rows_cost(self) -> float:
@@ -332,10 +361,10 @@ class LossCurvature:
         factoring = self.costs.factor * m**3 / 3.0
         if objective.inner is not None:
             return float(np.sum(_GATHERING * m**2 + 6.0 * objective.blocks.n_rows * q + factoring))
-        n_mapped = float(m.sum())
-        if objective.shares_mapped_rows:
-            n_mapped = 0.0 if objective._mapped else min(n_mapped, objective.blocks.n_rows)
-        return float(n_mapped * (objective.row_cost - q**2) + np.sum(m**2 * q + factoring))
+        mapping = self.sharing_cost
+        if objective.mapped is None:
+            mapping = float(m.sum()) * (objective.row_cost - q**2)
+        return mapping + float(np.sum(m**2 * q + factoring))
 
     def solve_by_rows(self, B: np.ndarray) -> np.ndarray:
         """V^-1 b by Woodbury's identity.
@@ -346,11 +375,11 @@ class LossCurvature:
         if self.objective.inner is not None:
             return self._solve_by_inner(B, self.objective.inner)
         X = np.empty_like(B)
-        mapped = self._mapped_rows()
+        self.share()
 
         def solve(index: int) -> None:
             contents = self._contents(index)
-            F, v = self._features_of(contents, mapped)
+            F, v = self._features_of(contents)
             S, order = self._inner_products(index, contents, F)
             S = S + 1.0
             S.reshape(-1)[:: len(S) + 1] += cast(1.0 / v[order], S.dtype)
@@ -389,46 +418,38 @@ class LossCurvature:
         _, sums = objective.blocks.run(tasks.pull, objective.blocks.split(U))
         return B - objective._pull_back(*sums)
 
-    def _mapped_rows(self) -> list[Any]:
-        """For each block the rows of F that any column needs, or None.
-
-        Columns have many of them in common, and so have points that follow each other.
-        """
+    @property
+    def _rows(self) -> _Rows:
+        """The rows that V_c are assembled from, where all columns share them or block by block."""
         objective = self.objective
-        nothing = [None] * len(self.weights)
-        if not objective.shares_mapped_rows:
-            return nothing
-        before = objective._mapped or nothing
-        shared = (objective.to_features,)
-        objective._mapped, _ = objective.blocks.run(
-            tasks.map_active, self.weights, before, shared=shared
-        )
-        return objective._mapped
+        if objective.mapped is None:
+            return _Rows(objective.blocks, self.weights, objective.to_features)
+        if self._shared is None:
+            v = np.asfortranarray(np.concatenate(self.weights))  # columns are read one by one
+            self._shared = _Rows(objective.mapped, [v], None)
+        return self._shared
 
-    def _features_of(self, contents: list[Any], mapped: list[Any]) -> tuple[Any, Any]:
-        """F, dense or CSR of shape (m, q), and v, shape (m,), of all blocks' rows with v != 0."""
-        blocks = self.objective.blocks
-        parts, _ = blocks.run(
-            tasks.features_of, contents, mapped, shared=(self.objective.to_features,)
-        )
+    def _features_of(self, contents: list[Any]) -> tuple[Any, Any]:
+        """F, dense or CSR of shape (m, q), and v, shape (m,), of all rows with v != 0."""
+        blocks, to_features = self._rows.blocks, self._rows.to_features
+        parts, _ = blocks.run(tasks.features_of, contents, shared=(to_features,))
         F, v = zip(*blocks.collect(parts), strict=True)
         stack = sp.vstack if sp.issparse(F[0]) else concatenate
         return stack(F), concatenate(v)
 
     def _assemble(
-        self, contents: list[Any], base: Assembled | None, steers: bool = False
+        self, rows: _Rows, contents: list[Any], base: Assembled | None, steers: bool = False
     ) -> Assembled:
         """I + sum_i v_i x~_i x~_i^T for v, shape (rows,), in each block.
 
         ``steers``: it will only precondition, so that the place where the blocks are may be less
         exact.
         """
-        objective = self.objective
         before = [None] * len(contents) if base is None else base.contents
-        _, (gram, border, corner) = objective.blocks.run(
-            tasks.assemble, contents, before, shared=(objective.to_features, steers)
+        _, (gram, border, corner) = rows.blocks.run(
+            tasks.assemble, contents, before, shared=(rows.to_features, steers)
         )
-        q = objective.n_variables
+        q = self.objective.n_variables
         V = gram.new_empty((q, q)) if is_tensor(gram) else np.empty((q, q))
         V[:-1, :-1] = gram
         V[-1, :-1] = V[:-1, -1] = border
@@ -441,9 +462,8 @@ class LossCurvature:
 
     def _changed(self, contents: list[Any], base: Assembled) -> Assembled:
         """The base with a few rows that entered or left it, in one product for all blocks."""
-        blocks = self.objective.blocks
-        changes, _ = blocks.run(tasks.difference, contents, base.contents, n_read=0)
-        F, v = self._features_of(changes, [None] * len(contents))
+        changes, _ = self._rows.blocks.run(tasks.difference, contents, base.contents, n_read=0)
+        F, v = self._features_of(changes)
         V = base.matrix + 0.0
         for sign in (1.0, -1.0):
             rows = nonzero(sign * v > 0.0)
@@ -460,13 +480,12 @@ class LossCurvature:
         """How many rows differ from those that the base was made from."""
         if base is None or base.contents is None:
             return np.inf
-        _, (count,) = self.objective.blocks.run(
-            tasks.count_changes, contents, base.contents, n_read=0
-        )
+        _, (count,) = self._rows.blocks.run(tasks.count_changes, contents, base.contents, n_read=0)
         return float(count)
 
     def _contents(self, column: int) -> list[Any]:
-        return self.objective._columns_of(self.weights, column)
+        rows = self._rows
+        return rows.blocks.run(tasks.select, rows.weights, shared=(column,), n_read=0)[0]
 
 
 def _solution(S: Any, b: np.ndarray) -> np.ndarray:

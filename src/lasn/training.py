@@ -51,6 +51,9 @@ _FEW_LANDMARKS = 100
 # A fit that only has to tell which rows are active may stop early. Of many columns a few may need
 # several times the steps of the others, and each step reads all rows.
 _ROUGH = NewtonOptions(tol=3e-2, max_iter=4, max_cg_iter=10)
+# Several columns gain more from a good start than it costs, but not with very many landmarks.
+_ROUGH_OF_SEVERAL = replace(_ROUGH, tol=1e-2, max_iter=6)
+_ROUGH_LANDMARKS = 500
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
 # What many rows say need not be asked of all.
@@ -187,6 +190,8 @@ def find_landmarks(
         """Which rows of a sample a first, smaller fit with these landmarks leaves active."""
         if isinstance(sample.loss, LogLoss):  # every row is active in it
             sample = replace(sample, loss=SquaredHinge())
+        if sample.n_problems > 1:
+            first = first[:: -(-first.shape[0] // _ROUGH_LANDMARKS)]
         rough = _rough_fit(sample, kernel, first, limits, rng, with_scores=True)
         fitted.append(rough.model)
         scores = rough.newton.scores
@@ -207,12 +212,16 @@ def _rough_fit(
         kernel=kernel,
         n_landmarks=None,
         landmarks=landmarks,
-        newton=_ROUGH,
+        newton=_rough_options(problem),
         rng=rng,
         merge=False,
         **limits,
         **options,
     )
+
+
+def _rough_options(problem: Problem | ChunkedProblem) -> NewtonOptions:
+    return _ROUGH_OF_SEVERAL if problem.n_problems > 1 else _ROUGH
 
 
 def _minimize(
@@ -385,12 +394,13 @@ def _solve(
         return result
 
     if np.any(start.W) and problem.n_rows >= 2 * _MANY and problem.is_cheap(model, memory):
-        for options in (_ROUGH, newton):
+        rough = _rough_options(problem)
+        for options in (rough, newton):
             near = _near(problem, pool, first)
             if near is None:
                 break
             result = over(near, options)
-            if newton is _ROUGH or Status.INTERRUPTED in result.status:
+            if newton is rough or Status.INTERRUPTED in result.status:
                 return replace(result, history=history)
             start = NewtonStart(result.W, result.value, _elsewhere(result), start.sample)
             first = replace(model, W=result.W)
