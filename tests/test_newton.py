@@ -12,7 +12,7 @@ from lasn.directions import (
     DirectionSolver,
     active_rows_that_pay,
     conjugate_gradients,
-    rows_pay,
+    direct_solves_pay,
     sample_pays,
 )
 from lasn.factors import factorize
@@ -278,10 +278,11 @@ def test_a_preconditioner_has_more_rows_where_more_work_is_ahead():
 
 
 def test_many_problems_of_few_active_rows_want_no_preconditioner():
-    assert rows_pay(15_000, n_active=650, k=1500, n_problems=26)
-    assert not rows_pay(15_000, n_active=3000, k=1500, n_problems=26)  # factors of that size
-    assert not rows_pay(60_000, n_active=5000, k=2000, n_problems=10)
-    assert not rows_pay(15_000, n_active=650, k=1500, n_problems=1)
+    assert direct_solves_pay(15_000, n_active=650, k=1500, n_problems=26)
+    assert not direct_solves_pay(15_000, n_active=3000, k=1500, n_problems=26)  # large factors
+    assert direct_solves_pay(15_000, n_active=3000, k=200, n_problems=26)  # small Hessians
+    assert not direct_solves_pay(60_000, n_active=5000, k=2000, n_problems=10)
+    assert not direct_solves_pay(15_000, n_active=650, k=1500, n_problems=1)
 
 
 def test_a_sample_preconditions_where_the_hessian_of_all_rows_is_dearer():

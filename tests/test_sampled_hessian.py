@@ -98,6 +98,6 @@ def test_many_classes_of_few_active_rows_make_none(monkeypatch):
     fit = LASNClassifier(300, tol=1e-6, random_state=0).fit
     without = fit(X, y).decision_function(X)
     assert not made
-    monkeypatch.setattr("lasn.training.rows_pay", lambda *given: False)
+    monkeypatch.setattr("lasn.training.direct_solves_pay", lambda *given: False)
     assert_allclose(fit(X, y).decision_function(X), without, atol=1e-3)
     assert made

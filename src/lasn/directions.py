@@ -317,18 +317,22 @@ def sample_pays(k: int, n_sampled: int, n_active: float) -> bool:
     return 3.0 * k**2 * n_sampled + steps < 4.5 * k**2 * n_active
 
 
-def rows_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> bool:
-    """Whether several problems will rather be solved through their active rows, so many of each.
+def direct_solves_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> bool:
+    """Whether several problems, each with so many active rows, will rather be solved directly.
 
     Then nothing is preconditioned. In operations of a matrix product, with m active rows of n and
-    c problems: c (m^2 k + factor m^3 / 3), and 2 n k^2 for the features of all rows, once; against
-    4 n k c, half as much again for several columns, for each expected step.
+    c problems: by active rows c (m^2 k + factor m^3 / 3), by Hessians c (m k^2 + factor k^3 / 3),
+    and 2 n k^2 for the features of all rows, once; against 4 n k c, half as much again for several
+    columns, for each expected step.
     """
     if n_problems == 1:
         return False
-    by_rows = n_active**2 * k + Costs().factor * n_active**3 / 3.0
+    factor = Costs().factor / 3.0
+    by_rows = n_active**2 * k + factor * n_active**3
+    by_hessians = n_active * k**2 + factor * k**3
+    direct = n_problems * min(by_rows, by_hessians) + 2.0 * n_rows * k**2
     step = 1.5 * 4.0 * n_rows * k
-    return n_problems * by_rows + 2.0 * n_rows * k**2 < _UNLIKE_SAMPLED_STEPS * n_problems * step
+    return direct < _UNLIKE_SAMPLED_STEPS * n_problems * step
 
 
 def factored(assembled: Assembled) -> Assembled:

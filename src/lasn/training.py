@@ -28,7 +28,7 @@ import numpy as np
 from lasn.arrays import ascending, float32_products, like, permutation, to_numpy, wide
 from lasn.blocks import Work, Workspace
 from lasn.chunked_problem import ChunkedProblem
-from lasn.directions import active_rows_that_pay, rows_pay, sample_pays
+from lasn.directions import active_rows_that_pay, direct_solves_pay, sample_pays
 from lasn.duplicates import distinct
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel, resolve_kernel_name
@@ -59,10 +59,11 @@ _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
 # What many rows say need not be asked of all.
 _MANY = 5000
 # Samples of rows give a start, each four times the last, where rows or operations for one Hessian
-# are so many. Several columns, each with a Hessian of its own, want it sooner.
+# are so many. Several columns, each with a Hessian of its own, want it sooner, but for a few
+# variables, whose Hessians cost nothing.
 _GROWTH = 4
 _WORK = 1e9
-_ENOUGH = 500
+_ENOUGH, _FEW_VARIABLES = 500, 125
 # So many rows tell what share of them is active.
 _FEW_ROWS = 2000
 # Rows whose score is further than this from being active rest while the others are solved, if
@@ -294,7 +295,9 @@ def _start(
     Hessian of some of the rows preconditions all that follow.
     """
     start = NewtonStart(model.W)
-    if model.landmarks is None or not _start_pays(pool.n_rows, *model.W.shape):
+    n_variables, n_problems = model.W.shape
+    pays = _start_pays(pool.n_rows, n_variables, n_problems, coarse is not None)
+    if model.landmarks is None or not pays:
         return start, model
     order = permutation(pool.n_rows, rng, pool.targets)
     if coarse is None:
@@ -305,8 +308,9 @@ def _start(
     model = replace(model, W=_embed(coarse, model))
     share = max(_active_share(pool.only(order[:_FEW_ROWS]), coarse), 0.01)
     k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
-    n_rows, n_problems = problem.n_rows, problem.n_problems
-    if not sizes and problem.device is None and rows_pay(n_rows, share * n_rows, k, n_problems):
+    n_rows = problem.n_rows
+    direct = direct_solves_pay(n_rows, share * n_rows, k, n_problems)
+    if not sizes and problem.device is None and direct:
         return NewtonStart(model.W), coarse
     # Columns that share a factor are not helped by more rows in it, and a GPU's products are fast.
     one_factor = n_problems == 1 and problem.device is None
@@ -326,9 +330,10 @@ def _start(
     return start, first
 
 
-def _start_pays(n_rows: int, n_variables: int, n_problems: int) -> bool:
+def _start_pays(n_rows: int, n_variables: int, n_problems: int, known: bool) -> bool:
+    """Whether to start from a coarse model, which is known or has to be fitted first."""
     if n_problems > 1:
-        return n_rows >= _ENOUGH
+        return n_rows >= _ENOUGH and (known or n_variables > _FEW_VARIABLES)
     return n_rows >= 2 * _MANY or n_rows * n_variables**2 >= _WORK
 
 
