@@ -10,7 +10,7 @@ from shell import environment
 from sklearn.cluster import KMeans
 
 import lasn.kmeans
-from lasn.kmeans import kmeans_centres, nearest_points
+from lasn.kmeans import first_rows, kmeans_centres, nearest_points
 from lasn.landmarks import nearest_places
 
 FIT_AGAIN_AND_AGAIN = """
@@ -41,12 +41,16 @@ def test_the_same_seed_gives_the_same_model_on_many_threads():
     assert done.returncode == 0, done.stderr
 
 
+def centres_of(X, k, weight, n_steps, rng):
+    return kmeans_centres(X, first_rows(weight, k, rng), weight, n_steps)
+
+
 def test_the_number_of_threads_changes_no_centre(rng, monkeypatch):
     X = rng.normal(size=(3000, 5))
     centres = []
     for threads in (1, 2, 7):
         monkeypatch.setattr("lasn.threads.n_threads", lambda threads=threads: threads)
-        centres.append(kmeans_centres(X, 300, np.ones(3000), 5, np.random.RandomState(0)))
+        centres.append(centres_of(X, 300, np.ones(3000), 5, np.random.RandomState(0)))
     np.testing.assert_array_equal(centres[1], centres[2])
     # One thread leaves products to the threads of BLAS.
     np.testing.assert_allclose(centres[0], centres[1], atol=1e-5)
@@ -60,14 +64,14 @@ def test_centres_are_scikit_learns(rng, container, offset):
     weight = rng.randint(1, 4, size=500).astype(float)
     reference = KMeans(8, init="random", n_init=1, max_iter=100, tol=0.0, random_state=1)
     expected = reference.fit(X, sample_weight=weight).cluster_centers_
-    found = kmeans_centres(container(X), 8, weight, 100, np.random.RandomState(1))
+    found = centres_of(container(X), 8, weight, 100, np.random.RandomState(1))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 def test_centres_without_rows_move_to_rows_that_are_far_from_theirs(rng):
     X = np.vstack([np.repeat([[0.0, 0.0]], 50, axis=0), [[7.0, 0.0], [0.0, 9.0]]])
     weight = np.concatenate([np.ones(50), [1e-9, 1e-9]])  # so that all are drawn from the origin
-    centres = kmeans_centres(X, 3, weight, 3, rng)
+    centres = centres_of(X, 3, weight, 3, rng)
     np.testing.assert_allclose(
         centres[np.lexsort(centres.T)], [[0.0, 0.0], [7.0, 0.0], [0.0, 9.0]], atol=1e-6
     )
@@ -76,7 +80,7 @@ def test_centres_without_rows_move_to_rows_that_are_far_from_theirs(rng):
 def test_rows_without_weight_move_no_centre(rng):
     X = rng.normal(size=(40, 2))
     weight = 1.0 * (np.arange(40) < 20)
-    centres = kmeans_centres(X, 1, weight, 5, rng)
+    centres = centres_of(X, 1, weight, 5, rng)
     np.testing.assert_allclose(centres[0], X[:20].mean(axis=0), atol=1e-6)
 
 

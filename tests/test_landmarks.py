@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from forms import SPARSE_FORMS
+from threadpoolctl import threadpool_limits
 
 from lasn import landmarks as landmarks_module
 from lasn.arrays import to_numpy
@@ -119,6 +120,19 @@ def test_kmeans_centres_are_means_of_their_rows(choose, rng):
     chosen = choose("class_kmeans", X, 2, groups=groups, rng=rng)
     means = [X[groups == group].mean(axis=0) for group in (0, 1)]
     np.testing.assert_allclose(chosen, means, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("counts", [[500, 500], [900, 60], [200] * 5])
+def test_groups_side_by_side_or_one_after_the_other_are_the_same(counts, rng, monkeypatch):
+    X, groups = blobs(counts, rng)
+    chosen = []
+    for even in (0.0, 1e9):
+        monkeypatch.setattr(landmarks_module, "_EVEN", even)
+        monkeypatch.setattr(landmarks_module, "_MUCH", 0)
+        with threadpool_limits(2):
+            seed = np.random.RandomState(0)
+            chosen.append(choose_landmarks("class_kmeans", X, 40, groups=groups, rng=seed))
+    np.testing.assert_array_equal(chosen[0], chosen[1])
 
 
 @pytest.mark.parametrize(

@@ -25,19 +25,19 @@ from lasn.threads import even_slices, for_each_slice
 _SCORES_A_SLICE = 1 << 18
 
 
-def kmeans_centres(X: Any, k: int, weight: np.ndarray, n_steps: int, rng) -> np.ndarray:
-    """Centres after ``n_steps`` Lloyd steps from k rows drawn at random: float32, shape (k, p).
+def kmeans_centres(X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int) -> np.ndarray:
+    """Centres after ``n_steps`` Lloyd steps from the rows at ``first``: float32, shape (k, p).
 
     Parameters
     ----------
     X : array or CSR matrix of shape (n, p), n >= k
-    k : int
+    first : array of shape (k,)
+        Positions of rows, see :func:`first_rows`.
     weight : array of shape (n,)
         Of the rows, zero or more.
     n_steps : int
-    rng : RandomState
     """
-    first = rng.choice(X.shape[0], size=k, replace=False, p=weight / weight.sum())
+    k = len(first)
     points = fastest_form(X.astype(np.float32, copy=False), n_steps * k)
     # Distances lose no digits to a common offset; that of sparse rows is small.
     origin: Any = np.float32(0.0)
@@ -54,6 +54,11 @@ def kmeans_centres(X: Any, k: int, weight: np.ndarray, n_steps: int, rng) -> np.
             break
         centres = _means(points, weight, _without_empty(labels, squares + scores, k), centres)
     return (centres + origin).astype(np.float32)
+
+
+def first_rows(weight: np.ndarray, k: int, rng) -> np.ndarray:
+    """Positions of k rows drawn by their weight, none of them twice."""
+    return rng.choice(len(weight), size=k, replace=False, p=weight / weight.sum())
 
 
 def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -32,7 +32,8 @@ from sklearn.utils import check_array
 
 from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dtype, to_numpy
 from lasn.caller import warn_caller
-from lasn.kmeans import kmeans_centres, nearest_points
+from lasn.kmeans import first_rows, kmeans_centres, nearest_points
+from lasn.threads import for_each_slice, n_threads
 
 # k-means, and the fit on the way to the boundary, look at so many rows for each landmark.
 MIN_KMEANS_ROWS, MAX_KMEANS_ROWS = 8000, 20_000
@@ -41,6 +42,10 @@ _LLOYD_STEPS = 5
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 20
 _FEWEST_ROWS = 3000
+# Groups are a thread's work each where no thread has more than this many times its share, and where
+# a step takes so many operations for each group: threads of little work wait for each other.
+_EVEN = 1.25
+_MUCH = 1e7
 # Bins of targets are settled by about this many of them.
 _MANY_TARGETS = 50_000
 # A sample is drawn without a permutation of all rows where it is less than one of this many.
@@ -286,14 +291,31 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
     """k landmarks from the given rows, in equal shares for each group among them."""
     labels = groups[rows]
     names, counts = np.unique(labels, return_counts=True)
-    parts = []
+    wide = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
+    projection = _projection(X.shape[1], rng) if wide else None
+    drawn: list[tuple[np.ndarray, np.ndarray | None]] = []
     for name, share in zip(names, _equal_shares(k, counts), strict=True):
         members = rows[labels == name]
         if len(names) > 1:
             most = max(_FEWEST_ROWS, _ROWS_PER_CENTRE * share)
             members = members[some_of(len(members), most, rng)]
         if share > 0:
-            parts.append(_short_kmeans(X[members], share, weight[members], rng))
+            some = share < len(members)
+            drawn.append((members, first_rows(weight[members], share, rng) if some else None))
+    parts: list[Any] = [None] * len(drawn)
+
+    def find(one: slice) -> None:
+        members, first = drawn[one.start]
+        parts[one.start] = _short_kmeans(X[members], first, weight[members], projection)
+
+    n_features = _PROJECTED_FEATURES if wide else X.shape[1]
+    distances = [len(members) * (0 if first is None else len(first)) for members, first in drawn]
+    is_even = n_threads() * max(distances) <= _EVEN * sum(distances)
+    if is_even and n_features * sum(distances) >= _MUCH * len(parts):
+        for_each_slice(len(parts), 1, find)
+    else:  # all threads for one group after the other
+        for index in range(len(parts)):
+            find(slice(index, index + 1))
     return stack_rows(*parts)
 
 
@@ -313,28 +335,28 @@ def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
     return shares
 
 
-def _short_kmeans(X, k: int, weight: np.ndarray, rng):
-    """Centres of a few Lloyd steps, or the rows nearest to them where X is sparse and wide."""
-    if k >= X.shape[0]:
+def _short_kmeans(X, first: np.ndarray | None, weight: np.ndarray, projection):
+    """Centres of a few Lloyd steps from the rows at ``first``; None: all rows are centres.
+
+    With a projection, that is for sparse and wide rows, the rows nearest to the centres are taken.
+    """
+    if first is None:
         return distinct_rows(X)
-    wide = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
-    points = _project(X, rng) if wide else X
-    centres = kmeans_centres(points, k, weight, _LLOYD_STEPS, rng)
-    if wide:
+    points = X if projection is None else (X @ projection).toarray().astype(np.float32)
+    centres = kmeans_centres(points, first, weight, _LLOYD_STEPS)
+    if projection is not None:
         return distinct_rows(X[np.sort(nearest_places(points, centres))])
     return centres.astype(X.dtype, copy=False)
 
 
-def _project(X, rng) -> np.ndarray:
-    """Sparse rows in few dense dimensions: every feature is added to, or taken from, one of them.
+def _projection(p: int, rng) -> sp.csr_matrix:
+    """To few dimensions: every feature is added to, or taken from, one of them.
 
     Distances are kept in expectation, and the projection itself is as sparse as can be.
     """
-    p = X.shape[1]
     bucket = rng.randint(_PROJECTED_FEATURES, size=p)
     sign = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=p)
-    projection = sp.csr_matrix((sign, bucket, np.arange(p + 1)), shape=(p, _PROJECTED_FEATURES))
-    return (X @ projection).toarray().astype(np.float32)
+    return sp.csr_matrix((sign, bucket, np.arange(p + 1)), shape=(p, _PROJECTED_FEATURES))
 
 
 def stack_rows(*parts):
