@@ -83,6 +83,13 @@ def times(A: Any, B: Any) -> Any:
     return A.dot(B) if isinstance(A, np.ndarray) else A @ B
 
 
+def transposed_times(A: Any, B: Any) -> Any:
+    """A^T B, for threads side by side; of few columns B^T A is made, which BLAS does faster."""
+    if isinstance(A, np.ndarray) and B.ndim == 2:
+        return B.T.dot(A).T
+    return times(A.T, B)
+
+
 def cast(array: Any, dtype: Any) -> Any:
     """The array in another dtype; itself where it has that one."""
     if is_tensor(array):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lasn.arrays import cast, like, namespace, nonzero, times, wide
+from lasn.arrays import cast, like, namespace, nonzero, times, transposed_times, wide
 from lasn.blocks import Block
 from lasn.mapping import TimesMapping
 
@@ -116,7 +116,7 @@ def _transposed_product(K, U):
     total = U.sum(axis=0)
     if len(rows) < _WORTH_GATHERING * len(U):
         K, U = K[rows], U[rows]
-    return times(K.T, cast(U, K.dtype)), total
+    return transposed_times(K, cast(U, K.dtype)), total
 
 
 def slope_at_step(block: Block, y, cost, z, dz, t, loss):
@@ -159,7 +159,7 @@ def hessian_product(block: Block, active: ActiveRows, coef, bias, columns):
         U *= weights[:, columns]
         return None, _transposed_product(K, U)
     U *= weights
-    return None, (times(K.T, U), U.sum(axis=0))
+    return None, (transposed_times(K, U), U.sum(axis=0))
 
 
 def dense(matrix):
