@@ -29,6 +29,22 @@ def test_many_threads_have_longer_pieces_of_work(n_threads, expected, monkeypatc
         assert threads.stretch() == expected
 
 
+def test_little_work_has_few_threads(monkeypatch):
+    monkeypatch.setattr(threads._serial, "depth", 1)
+    monkeypatch.setattr(threads._serial, "threads_outside", 16)
+    for n_values, expected in [(1, 4), (1 << 24, 4), (1 << 25, 8), (1 << 40, 16)]:
+        with threads.threads_for(n_values):
+            assert threads.n_threads() == expected
+            with threads.threads_for(1 << 40):
+                assert threads.n_threads() == expected
+            with threads.threads_for(1):
+                assert threads.n_threads() == 4
+    assert threads.n_threads() == 16
+    monkeypatch.setattr(threads._serial, "threads_outside", 2)
+    with threads.threads_for(1):
+        assert threads.n_threads() == 2
+
+
 @pytest.mark.parametrize("n_threads", [1, 2, 4, 16])
 def test_every_thread_has_as_many_blocks_and_they_share_the_budget(n_threads, monkeypatch, rng):
     for module in (blocks, kernels):

@@ -20,6 +20,7 @@ on the landmarks alone, and the object that it returns fills blocks of rows.
 from __future__ import annotations
 
 import copy
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -259,13 +260,17 @@ class KernelColumns:
         """
         out = np.empty((X.shape[0], coef.shape[1]), dtype=self.dtype)
         add_up = self._sums(coef)
+        size = min(self.rows_per_slice(X), X.shape[0])
+        scratch = threading.local()
 
         def multiply(rows):
-            values = np.empty((rows.stop - rows.start, self.n_columns), dtype=self.dtype)
+            if not hasattr(scratch, "values"):
+                scratch.values = np.empty((size, self.n_columns), dtype=self.dtype)
+            values = scratch.values[: rows.stop - rows.start]
             self.fill(X[rows], values)
             add_up(values, out=out[rows])
 
-        for_each_slice(X.shape[0], self.rows_per_slice(X), multiply)
+        for_each_slice(X.shape[0], size, multiply)
         return out
 
     def with_exact_sums(self) -> KernelColumns:

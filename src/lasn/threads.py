@@ -9,6 +9,7 @@ stay in a core's cache from kernel value to sum, and no two pools of threads com
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +20,10 @@ from math import isqrt
 from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
+
+# So many always pay, and one more for so many feature values each.
+_FEW_THREADS = 4
+_VALUES_A_THREAD = 1 << 22
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -36,10 +41,11 @@ def n_threads() -> int:
     """
     if getattr(_here, "is_worker", False):
         return 1
+    most = getattr(_here, "most", sys.maxsize)
     if _serial.depth:
-        return _serial.threads_outside
+        return min(most, _serial.threads_outside)
     counts = [library["num_threads"] for library in _blas().info()]
-    return max(1, min(min(counts, default=1), _usable_cores()))
+    return max(1, min(most, min(counts, default=1), _usable_cores()))
 
 
 def _usable_cores() -> int:
@@ -54,7 +60,9 @@ def stretch() -> int:
     Between two functions of NumPy a thread needs Python's lock. Two threads seldom meet there; many
     would queue for it most of the time, each asleep until it is woken.
     """
-    return isqrt(_serial.threads_outside if _serial.depth else n_threads())
+    if _serial.depth and getattr(_here, "is_worker", False):
+        return isqrt(_serial.threads_outside)
+    return isqrt(n_threads())
 
 
 class _SerialProducts:
@@ -100,6 +108,20 @@ def parallel_products() -> Iterator[None]:
         return
     with _blas().limit(limits=_serial.threads_outside):
         yield
+
+
+@contextmanager
+def threads_for(n_values: int) -> Iterator[None]:
+    """Let work on so many feature values, which is started here, use as many threads as pay.
+
+    With less to do between two functions of NumPy, threads mostly wait for Python's lock.
+    """
+    before = getattr(_here, "most", sys.maxsize)
+    _here.most = min(before, max(_FEW_THREADS, n_values // _VALUES_A_THREAD))
+    try:
+        yield
+    finally:
+        _here.most = before
 
 
 @contextmanager

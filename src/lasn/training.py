@@ -40,7 +40,7 @@ from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status, minimi
 from lasn.objective import RegularizedLoss
 from lasn.problem import Memory, Problem
 from lasn.sampled_hessian import SampledHessian
-from lasn.threads import one_thread, serial_products
+from lasn.threads import one_thread, serial_products, threads_for
 
 # Up to this many feature values, float64 costs nothing that anyone would notice; whoever gives rows
 # in float32 may notice it sooner.
@@ -154,18 +154,21 @@ def train(
     memory = Memory(free, workspace, limits, problem.device)
     W = np.zeros((n_variables + 1, problem.n_problems))
     model = Model(kernel, chosen, mapping, W, dtype)
-    if start is not None and more_landmarks is not None:
-        model = replace(model, W=_embed(start, model))
-        known, first = _start(problem, pool, model, start, memory, rng)
-    elif start is not None and start.W.shape == W.shape:
-        known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf) if solved else None)
-        first = replace(model, W=start.W)
-    else:
-        if guess is not None and mapping is not None:
-            coarse = replace(guess, landmarks=problem.place(guess.landmarks))
-            model = replace(model, W=_embed(coarse, model))
-        known, first = _start(problem, pool, model, coarse, memory, rng)
-    result = _solve(problem, pool, model, known, first, newton, memory, on_iteration, with_scores)
+    with threads_for(n_values):
+        if start is not None and more_landmarks is not None:
+            model = replace(model, W=_embed(start, model))
+            known, first = _start(problem, pool, model, start, memory, rng)
+        elif start is not None and start.W.shape == W.shape:
+            known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf) if solved else None)
+            first = replace(model, W=start.W)
+        else:
+            if guess is not None and mapping is not None:
+                coarse = replace(guess, landmarks=problem.place(guess.landmarks))
+                model = replace(model, W=_embed(coarse, model))
+            known, first = _start(problem, pool, model, coarse, memory, rng)
+        result = _solve(
+            problem, pool, model, known, first, newton, memory, on_iteration, with_scores
+        )
     return Training(replace(model, W=result.W), result, clock.stop())
 
 
