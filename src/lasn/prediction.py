@@ -16,6 +16,7 @@ import numpy as np
 
 from lasn.arrays import is_tensor, like, to_numpy
 from lasn.kernels import Kernel, KernelColumns
+from lasn.threads import serial_products
 
 # Of the largest score, at few rows: others may be worse, and 1e-4 are promised.
 _TOLERANCE = 5e-5
@@ -33,6 +34,7 @@ def scores(X, columns: KernelColumns | None, beta, intercept) -> Any:
     return np.asarray(products) + intercept
 
 
+@serial_products()  # threads of BLAS would be awake for a while after it, where others begin to work
 def prediction_columns(kernel: Kernel, landmarks: Any, beta: np.ndarray, dtype: Any) -> Any:
     """The kernel against landmarks in the dtype of the features, or in float64 if scores need it.
 
