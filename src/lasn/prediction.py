@@ -34,7 +34,7 @@ def scores(X, columns: KernelColumns | None, beta, intercept) -> Any:
     return np.asarray(products) + intercept
 
 
-@serial_products()  # threads of BLAS would be awake for a while after it, where others begin to work
+@serial_products()  # else threads of BLAS are awake when those of a prediction begin
 def prediction_columns(kernel: Kernel, landmarks: Any, beta: np.ndarray, dtype: Any) -> Any:
     """The kernel against landmarks in the dtype of the features, or in float64 if scores need it.
 
