@@ -74,6 +74,12 @@ def test_exact_sums_are_those_of_float64(rng, c):
     np.testing.assert_allclose(columns.times(X, coef), expected, rtol=1e-7, atol=1e-9)
 
 
+def test_no_rows_have_no_scores(place, rng):
+    L = rng.normal(size=(20, 3))
+    columns = Kernel("rbf").against(place.rows(L), np.float32)
+    assert columns.times(place.rows(L[:0]), np.ones((20, 2))).shape == (0, 2)
+
+
 def test_what_overflows_in_float32_is_predicted_in_float64(place, rng):
     L = place.rows(1e4 * rng.normal(size=(20, 3)))
     kernel = Kernel("polynomial", gamma=1.0, degree=6)

@@ -260,7 +260,7 @@ class KernelColumns:
         """
         out = np.empty((X.shape[0], coef.shape[1]), dtype=self.dtype)
         add_up = self._sums(coef)
-        size = min(self.rows_per_slice(X), X.shape[0])
+        size = max(1, min(self.rows_per_slice(X), X.shape[0]))
         scratch = threading.local()
 
         def multiply(rows):
