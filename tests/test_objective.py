@@ -185,11 +185,19 @@ def test_rows_that_several_problems_need_are_mapped_once(make_objective):
     assert roomless.mapped is None
 
 
+@pytest.mark.parametrize("shares", [True, False])
 @pytest.mark.parametrize("few", [True, False])
-def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(make_objective, monkeypatch, few):
-    """A few rows are gathered for one product, many are multiplied block by block."""
+def test_hessian_changed_by_the_rows_that_differ_is_the_hessian(
+    make_objective, monkeypatch, few, shares
+):
+    """A few rows are gathered for one product, many are multiplied block by block.
+
+    Where problems share rows of F, all are gathered from those.
+    """
     small_blocks(monkeypatch)
     objective = make_objective()
+    if not shares:
+        objective.mapped = None
     solution = solve(objective)
     before = objective.curvature(objective.begin(solution)[0]).assemble(1, None)
     near = objective.begin(0.9 * solution)[0]

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from lasn import blocks, kernels, threads
-from lasn.arrays import times
+from lasn.arrays import times, transposed_times
 from lasn.blocks import MemoryBlocks
 from lasn.kernels import Kernel
 
@@ -81,4 +81,6 @@ def test_products_of_any_kind_of_matrix(rng):
     A, B = rng.normal(size=(30, 20)), rng.normal(size=(20, 1))
     for matrix in (A, sp.csr_matrix(A), np.asfortranarray(A)):
         np.testing.assert_allclose(times(matrix, B), A @ B)
+        np.testing.assert_allclose(transposed_times(matrix, A[:, :3]), A.T @ A[:, :3])
+        np.testing.assert_allclose(transposed_times(matrix, A[:, 0]), A.T @ A[:, 0])
     np.testing.assert_allclose(times(A.T, A[:, 0]), A.T @ A[:, 0])

@@ -206,14 +206,13 @@ def assemble(block: Block, weights, before, to_features: TimesMapping | None, st
             part_gram, part_border = weighed(
                 F, abs(change[part]), partial(block.gram, steers=steers), own
             )
+            if not entered:
+                part_gram, part_border = -part_gram, -part_border
             if gram is None:
-                gram, border = (part_gram, part_border) if entered else (-part_gram, -part_border)
-            elif entered:
+                gram, border = part_gram, part_border
+            else:
                 gram += part_gram
                 border += part_border
-            else:
-                gram -= part_gram
-                border -= part_border
     if gram is None:
         q = block.n_columns if to_features is None else to_features.M.shape[1]
         gram, border = like(np.zeros((q, q)), change), like(np.zeros(q), change)

@@ -172,8 +172,7 @@ class DirectionSolver:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         else:
             prepared = _PREPARED_STEPS
-        expected = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
-        self.expected_steps = expected
+        self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from lasn.arrays import concatenate, is_tensor, like, times, to_numpy, wide
+from lasn.arrays import concatenate, is_tensor, like, to_numpy, transposed_times, wide
 from lasn.features import mapping_matrix
 from lasn.gram import Gram, Group
 from lasn.kernels import Kernel
@@ -77,7 +77,7 @@ def shifted_square(F: Any, scale: np.ndarray) -> Any:
 def transposed_product(F: Any, V: np.ndarray) -> np.ndarray:
     """F^T V, summed in float64."""
     V = like(V, F)
-    total = _sum_over_rows(F, V.shape[1], lambda rows: times(F[rows].T, V[rows]))
+    total = _sum_over_rows(F, V.shape[1], lambda rows: transposed_times(F[rows], V[rows]))
     return wide(to_numpy(total))
 
 
