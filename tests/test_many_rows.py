@@ -104,6 +104,25 @@ def test_three_classes(sphere, solver):
     assert_solved(model, X, signs, SquaredHinge(), 1e-6)
 
 
+@pytest.mark.parametrize("landmarks", ["boundary", "class_kmeans"])
+@pytest.mark.parametrize("noise", [0.0, 5.0])
+def test_classes_of_most_rows_active_start_from_zero(monkeypatch, landmarks, noise):
+    """No smaller fit finds a boundary then, and a factor that all columns share is enough."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(N_ROWS, 3))
+    y = np.argmax(X + noise * rng.normal(size=X.shape), axis=1)
+    found = []
+    are_alike = lasn.training._are_alike
+    monkeypatch.setattr(
+        "lasn.training._are_alike", lambda *given: (found.append(are_alike(*given)), found[-1])[1]
+    )
+    model = LASNClassifier(150, landmarks=landmarks, tol=1e-6, random_state=0).fit(X, y)
+    assert found == [noise > 0.0]
+    assert (model.history_[0]["passes"] == 3.0) == (noise > 0.0)
+    signs = np.where(y[:, None] == np.arange(3), 1.0, -1.0)
+    assert_solved(model, X, signs, SquaredHinge(), 1e-6)
+
+
 @pytest.mark.parametrize("solver", ["newton", "newton-cg"])
 def test_regression(sphere, solver):
     X, _, length = sphere

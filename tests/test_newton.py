@@ -77,6 +77,7 @@ class _Curvature:
     product_cost: float = 1.0
     rows_cost: float = np.inf
     sharing_cost: float = 0.0
+    is_one: bool = False
     costs = Costs()
 
     def share(self):
@@ -97,7 +98,7 @@ class _Curvature:
     def mean_assembly_cost(self, columns):
         return 1.0
 
-    def assemble_mean(self, columns):
+    def assemble_mean(self, columns, steers=True):
         matrices = [self._matrix(index) for index in columns]
         return Assembled(self.point.objective.place.array(np.mean(matrices, axis=0)), None)
 
@@ -334,7 +335,7 @@ class _RoundedRows:
     """A curvature whose way by rows is the cheapest, and leaves this part of what it is given."""
 
     costs = Costs()
-    product_cost, rows_cost, sharing_cost = 1e6, 1.0, 0.0
+    product_cost, rows_cost, sharing_cost, is_one = 1e6, 1.0, 0.0, False
 
     def __init__(self, V, left):
         self.V, self.left, self.solved = V, left, 0

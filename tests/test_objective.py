@@ -169,6 +169,26 @@ def test_few_active_rows_are_solved_by_rows(place):
     np.testing.assert_allclose(residual, 0.0, atol=1e-8)
 
 
+def test_a_hessian_that_all_columns_have_is_factored_once(make_objective, monkeypatch):
+    """At zero, where all rows are active."""
+    objective = make_objective()
+    point, _ = objective.begin(np.zeros((objective.n_variables, C)))
+    curvature = objective.curvature(point)
+    assert curvature.is_one
+    solver = DirectionSolver("auto", 100, [None] * C)
+    D, steps = solver.solve(curvature, point.columns, point.gradient, np.full(C, 1e-8), point.W)
+    assert not steps.any()
+    assert all(one is solver.assembled[0] for one in solver.assembled)
+    residual = curvature.product(D, point.columns) + point.gradient
+    np.testing.assert_allclose(residual, 0.0, atol=1e-6)
+
+    elsewhere = objective.curvature(objective.begin(solve(objective))[0])
+    assert not elsewhere.is_one
+    alone = make_objective(columns_of_targets=slice(1))
+    point, _ = alone.begin(np.zeros((alone.n_variables, 1)))
+    assert not alone.curvature(point).is_one
+
+
 def test_rows_that_several_problems_need_are_mapped_once(make_objective):
     objective, roomless = make_objective(), make_objective(budget=1 << 10)
     solution = solve(roomless)

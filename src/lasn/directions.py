@@ -93,11 +93,15 @@ class Curvature(Protocol):
     def assemble(self, column: int, base: Assembled | None) -> Assembled:
         """V_c as a matrix; from ``base``, by the rows in which the two differ, if it is given."""
 
+    @property
+    def is_one(self) -> bool:
+        """Whether there are several columns, and V_c is the same for all of them."""
+
     def mean_assembly_cost(self, columns: np.ndarray) -> float:
         """What :meth:`assemble_mean` costs."""
 
-    def assemble_mean(self, columns: np.ndarray) -> Assembled:
-        """The mean of V_c over the given columns, for preconditioning."""
+    def assemble_mean(self, columns: np.ndarray, steers: bool = True) -> Assembled:
+        """The mean of V_c over the given columns; not exact where it only ``steers``."""
 
     @property
     def rows_cost(self) -> float:
@@ -143,6 +147,7 @@ class DirectionSolver:
     """V d = -g in the way that costs least.
 
     ========== ================================================================================
+    "one"      V assembled and factored once, where it is the same for all columns: at zero, say
     "factor"   V_c assembled, or changed from the last time, and factored, for each column
     "rows"     a matrix of the active rows' inner products, factored: they may be few
     "prepared" conjugate gradients, preconditioned with the last factors; where there are none,
@@ -182,6 +187,12 @@ class DirectionSolver:
         ``W`` are all columns' iterates, shape (q, c).
         """
         way = self._choose(curvature, columns, W)
+        if way == "one":
+            one = factored(curvature.assemble_mean(np.arange(len(columns)), steers=False))
+            assert one.factor is not None
+            for column in columns:
+                self.assembled[column] = one
+            return -one.factor.solve(gradient), np.zeros(len(columns), dtype=int)
         if way == "factor":
             D = np.empty_like(gradient)
 
@@ -257,14 +268,20 @@ class DirectionSolver:
         return all(self.assembled[column] is not None for column in columns)
 
     def _choose(self, curvature, columns, W) -> str:
-        if self.solver != "auto":
-            return {"newton": "factor", "newton-cg": "plain"}[self.solver]
+        if self.solver == "newton-cg":
+            return "plain"
+        directly = "one" if curvature.is_one else "factor"
+        if self.solver == "newton":
+            return directly
         n_variables = len(W)
         factoring = curvature.costs.factor * n_variables**3 / 3.0
-        direct = curvature.sharing_cost + sum(
-            curvature.assembly_cost(index, self.assembled[column]) + factoring
-            for index, column in enumerate(columns)
-        )
+        if directly == "one":
+            direct = curvature.mean_assembly_cost(np.arange(len(columns))) + factoring
+        else:
+            direct = curvature.sharing_cost + sum(
+                curvature.assembly_cost(index, self.assembled[column]) + factoring
+                for index, column in enumerate(columns)
+            )
         product = curvature.product_cost
         solves = [id(self.assembled[column]) for column in columns]
         penalty = curvature.costs.solve * len(set(solves)) / len(solves)
@@ -278,7 +295,7 @@ class DirectionSolver:
             for group in self._groups(columns):
                 prepared += curvature.mean_assembly_cost(group) + factoring
         costs = {
-            "factor": direct,
+            directly: direct,
             "rows": rows,
             "prepared": prepared,
             "renewed": renewed,

@@ -23,6 +23,8 @@ from lasn.threads import even_slices, for_each_slice
 
 # Slices of rows do not depend on the number of threads, and their scores stay in a core's cache.
 _SCORES_A_SLICE = 1 << 18
+# Of so few, a product that multiplies with zeros too is the faster one.
+_FEW_CENTRES = 16
 
 
 def kmeans_centres(X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int) -> np.ndarray:
@@ -119,9 +121,12 @@ def _means(points, weight: np.ndarray, labels: np.ndarray, centres: np.ndarray) 
     """Weighted means of the rows of each label; a centre without weight stays where it was."""
     k, n_rows = len(centres), len(labels)
     totals = np.bincount(labels, weight, k)
-    # By columns: scipy's product then goes through the rows once, in their order.
     shares = (weight / np.where(totals > 0.0, totals, 1.0)[labels]).astype(np.float32)
-    members = sp.csc_matrix((shares, labels, np.arange(n_rows + 1)), shape=(k, n_rows))
+    if k <= _FEW_CENTRES:
+        members = np.zeros((k, n_rows), dtype=np.float32)
+        members[labels, np.arange(n_rows)] = shares
+    else:  # by columns: scipy's product then goes through the rows once, in their order
+        members = sp.csc_matrix((shares, labels, np.arange(n_rows + 1)), shape=(k, n_rows))
     return np.where(totals[:, None] > 0.0, _dense(members @ points), centres)
 
 

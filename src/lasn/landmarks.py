@@ -288,11 +288,14 @@ def scattered(count: int, size: int, rng) -> np.ndarray:
 
 
 def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
-    """k landmarks from the given rows, in equal shares for each group among them."""
+    """k landmarks from the given rows, in equal shares for each group among them.
+
+    Where k-means sees a projection of the rows, those nearest to its centres are the landmarks.
+    """
     labels = groups[rows]
     names, counts = np.unique(labels, return_counts=True)
-    wide = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
-    projection = _projection(X.shape[1], rng) if wide else None
+    is_projected = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
+    points = _projected(X, rng) if is_projected else X
     drawn: list[tuple[np.ndarray, np.ndarray | None]] = []
     for name, share in zip(names, _equal_shares(k, counts), strict=True):
         members = rows[labels == name]
@@ -306,17 +309,24 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
 
     def find(one: slice) -> None:
         members, first = drawn[one.start]
-        parts[one.start] = _short_kmeans(X[members], first, weight[members], projection)
+        if first is None:  # every row is a landmark
+            parts[one.start] = members if is_projected else distinct_rows(X[members])
+            return
+        seen = points[members]
+        centres = kmeans_centres(seen, first, weight[members], _LLOYD_STEPS)
+        if is_projected:
+            parts[one.start] = members[nearest_places(seen, centres)]
+        else:
+            parts[one.start] = centres.astype(X.dtype, copy=False)
 
-    n_features = _PROJECTED_FEATURES if wide else X.shape[1]
     distances = [len(members) * (0 if first is None else len(first)) for members, first in drawn]
     is_even = n_threads() * max(distances) <= _EVEN * sum(distances)
-    if is_even and n_features * sum(distances) >= _MUCH * len(parts):
+    if is_even and points.shape[1] * sum(distances) >= _MUCH * len(parts):
         for_each_slice(len(parts), 1, find)
     else:  # all threads for one group after the other
         for index in range(len(parts)):
             find(slice(index, index + 1))
-    return stack_rows(*parts)
+    return distinct_rows(X[np.concatenate(parts)]) if is_projected else stack_rows(*parts)
 
 
 def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
@@ -335,28 +345,17 @@ def _equal_shares(k: int, counts: np.ndarray) -> np.ndarray:
     return shares
 
 
-def _short_kmeans(X, first: np.ndarray | None, weight: np.ndarray, projection):
-    """Centres of a few Lloyd steps from the rows at ``first``; None: all rows are centres.
+def _projected(X: sp.csr_matrix, rng) -> np.ndarray:
+    """The rows in few dimensions: every feature is added to, or taken from, one of them.
 
-    With a projection, that is for sparse and wide rows, the rows nearest to the centres are taken.
+    Distances are kept in expectation.
     """
-    if first is None:
-        return distinct_rows(X)
-    points = X if projection is None else (X @ projection).toarray().astype(np.float32)
-    centres = kmeans_centres(points, first, weight, _LLOYD_STEPS)
-    if projection is not None:
-        return distinct_rows(X[np.sort(nearest_places(points, centres))])
-    return centres.astype(X.dtype, copy=False)
-
-
-def _projection(p: int, rng) -> sp.csr_matrix:
-    """To few dimensions: every feature is added to, or taken from, one of them.
-
-    Distances are kept in expectation, and the projection itself is as sparse as can be.
-    """
-    bucket = rng.randint(_PROJECTED_FEATURES, size=p)
-    sign = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=p)
-    return sp.csr_matrix((sign, bucket, np.arange(p + 1)), shape=(p, _PROJECTED_FEATURES))
+    bucket = rng.randint(_PROJECTED_FEATURES, size=X.shape[1])
+    sign = rng.choice(np.array([-1.0, 1.0], dtype=np.float32), size=X.shape[1])
+    values = X.data.astype(np.float32, copy=False) * sign[X.indices]
+    shape = (X.shape[0], _PROJECTED_FEATURES)
+    # Several entries for one place are added up.
+    return sp.csr_matrix((values, bucket[X.indices], X.indptr), shape=shape).toarray()
 
 
 def stack_rows(*parts):

@@ -154,13 +154,14 @@ class NewtonStart:
 
     ``value`` is the minimum, shape (c,), where W is believed to have reached it: if f has that
     value at W, it counts as settled there. ``preconditioners`` are Hessians of a similar problem,
-    one a column, and ``sample`` can make new ones.
+    one a column, and ``sample`` can make new ones. ``alike``: all columns' Hessians are similar.
     """
 
     W: np.ndarray
     value: np.ndarray | None = None
     preconditioners: list[Assembled | None] | None = None
     sample: SampledCurvature | None = None
+    alike: bool = False
 
 
 @dataclass
@@ -244,7 +245,7 @@ def minimize(
         options.solver,
         options.max_cg_iter,
         start.preconditioners or [None] * n_problems,
-        objective.alike,
+        np.zeros(n_problems, dtype=int) if start.alike else objective.alike,
         start.sample,
     )
 

@@ -343,16 +343,25 @@ class LossCurvature:
             return self._changed(contents, base)
         return self._assemble(self._rows, contents, base)
 
+    @property
+    def is_one(self) -> bool:
+        if len(self.n_active) == 1 or np.ptp(self.n_active) > 0:
+            return False
+        blocks = self.objective.blocks
+        first, _ = blocks.run(tasks.select, self.weights, shared=([0],), n_read=0)
+        _, (n_unlike,) = blocks.run(tasks.count_changes, self.weights, first, n_read=0)
+        return int(n_unlike) == 0
+
     def mean_assembly_cost(self, columns: np.ndarray) -> float:
         n_active = min(float(self.n_active[columns].sum()), self.objective.blocks.n_rows)
         return n_active * self.objective.row_cost + self._looking_cost
 
-    def assemble_mean(self, columns: np.ndarray) -> Assembled:
+    def assemble_mean(self, columns: np.ndarray, steers: bool = True) -> Assembled:
         # One matrix for all columns: block by block, so that all threads have a part in it.
         blocks, to_features = self.objective.blocks, self.objective.to_features
         means, _ = blocks.run(tasks.mean, self.weights, shared=(columns,), n_read=0)
         rows = _Rows(blocks, self.weights, to_features)
-        return replace(self._assemble(rows, means, None, steers=True), contents=None)
+        return replace(self._assemble(rows, means, None, steers), contents=None)
 
     @property
     def rows_cost(self) -> float:

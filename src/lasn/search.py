@@ -458,7 +458,7 @@ class Search:
         if known is None or (self.method == "boundary" and len(near) == 0):
             problem = replace(seen, C=self.grid.middle_C)
             limits = {"memory_limit": self.memory_limit}
-            found, _ = find_landmarks(problem, self.kernel, size, self.method, limits, self.rng)
+            found, *_ = find_landmarks(problem, self.kernel, size, self.method, limits, self.rng)
             return self._stand_ins(found, seen, rows, None)
         near = near if self.method == "boundary" else np.arange(len(rows))
         before = known.in_folds(self.problem.X)

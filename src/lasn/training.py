@@ -64,6 +64,11 @@ _MANY = 5000
 _GROWTH = 4
 _WORK = 1e9
 _ENOUGH, _FEW_VARIABLES = 500, 125
+# A glance is a fit with about so many landmarks, or twice as many, and so many rows for each. Where
+# it leaves this share of them active in each of several columns, their Hessians are alike.
+_VERY_FEW, _ROWS_A_LANDMARK = 25, 40
+_GLANCE = NewtonOptions(max_iter=2)
+_MOST = 0.55
 # So many rows tell what share of them is active.
 _FEW_ROWS = 2000
 # Rows whose score is further than this from being active rest while the others are solved, if
@@ -104,6 +109,7 @@ def train(
     more_landmarks: Any = None,
     guess: Model | None = None,
     merge: bool = True,
+    alike: bool | None = None,
     with_scores: bool = False,
     on_stage: Callable[[str], None] = lambda name: None,
     on_iteration: Callable[[Model, dict], bool | None] | None = None,
@@ -114,6 +120,7 @@ def train(
     C, so that a small gradient is enough. ``more_landmarks`` are rows to follow those landmarks,
     and then the fit starts from the same function. ``guess`` is a model of a similar problem, with
     any landmarks, that gives the first W. ``merge``: equal rows have not been looked for.
+    ``alike``: whether columns have similar Hessians, where that is known (see ``_are_alike``).
     ``with_scores``: those of the rows are wanted, if all of them are at hand in the end.
     """
     clock = _Clock(on_stage)
@@ -137,7 +144,7 @@ def train(
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
             problem = _merged(problem, k)
-            chosen, coarse = find_landmarks(problem, kernel, k, landmarks, limits, rng)
+            chosen, coarse, alike = find_landmarks(problem, kernel, k, landmarks, limits, rng)
         else:
             chosen = problem.own_landmarks(landmarks)
             problem = _merged(problem, chosen.shape[0]) if merge else problem
@@ -165,7 +172,7 @@ def train(
             if guess is not None and mapping is not None:
                 coarse = replace(guess, landmarks=problem.place(guess.landmarks))
                 model = replace(model, W=_embed(coarse, model))
-            known, first = _start(problem, pool, model, coarse, memory, rng)
+            known, first = _start(problem, pool, model, coarse, memory, rng, alike)
         result = _solve(
             problem, pool, model, known, first, newton, memory, on_iteration, with_scores
         )
@@ -187,15 +194,22 @@ def find_landmarks(
     limits: dict[str, Any],
     rng,
 ):
-    """Step 1: landmarks, and the model that was fitted on the way to them, if one was."""
+    """Step 1: landmarks, and the model that was fitted on the way to them, if one was.
+
+    And whether the columns' Hessians are alike, if that was found out.
+    """
     fitted: list[Model] = []
+    alike: bool | None = None
 
     def active_rows(first, sample: Problem):
         """Which rows of a sample a first, smaller fit with these landmarks leaves active."""
-        if isinstance(sample.loss, LogLoss):  # every row is active in it
-            sample = replace(sample, loss=SquaredHinge())
+        sample = _with_inactive_rows(sample)
         if sample.n_problems > 1:
             first = first[:: -(-first.shape[0] // _ROUGH_LANDMARKS)]
+            nonlocal alike
+            alike = _are_alike(problem, sample, kernel, first, limits, rng)
+            if alike:
+                return np.ones(sample.n_rows, dtype=bool)
         rough = _rough_fit(sample, kernel, first, limits, rng, with_scores=True)
         fitted.append(rough.model)
         scores = rough.newton.scores
@@ -205,23 +219,59 @@ def find_landmarks(
         return to_numpy((curvature > 0.0).any(axis=1))
 
     chosen = problem.place(problem.landmarks(method, k, rng, active_rows))
-    return chosen, fitted[0] if fitted else None
+    return chosen, fitted[0] if fitted else None, alike
+
+
+def _with_inactive_rows(problem: Problem) -> Problem:
+    """The same with another loss, if every row is active in its own."""
+    if isinstance(problem.loss, LogLoss):
+        return replace(problem, loss=SquaredHinge())
+    return problem
 
 
 def _rough_fit(
-    problem: Problem, kernel: Kernel, landmarks, limits: dict[str, Any], rng, **options
+    problem: Problem,
+    kernel: Kernel,
+    landmarks,
+    limits: dict[str, Any],
+    rng,
+    newton: NewtonOptions | None = None,
+    **options,
 ) -> Training:
     return train(
         problem,
         kernel=kernel,
         n_landmarks=None,
         landmarks=landmarks,
-        newton=_rough_options(problem),
+        newton=newton or _rough_options(problem),
         rng=rng,
         merge=False,
+        alike=False,
         **limits,
         **options,
     )
+
+
+def _are_alike(
+    problem: Problem | ChunkedProblem, pool: Problem, kernel: Kernel, landmarks, limits, rng
+) -> bool:
+    """Whether most rows are active in each of several columns, as far as a glance can tell.
+
+    That is a fit with a few of the landmarks to a few of the pool's rows. Then there is no boundary
+    to be found, and all Hessians on the way from zero are like the first, which columns share. Very
+    many rows are not read so often: samples of them give a better start.
+    """
+    n_landmarks = min(max(_VERY_FEW, landmarks.shape[0] // 8), 2 * _VERY_FEW)
+    n_rows = _ROWS_A_LANDMARK * n_landmarks
+    if problem.n_problems == 1 or pool.n_rows < _GROWTH * n_rows:
+        return False
+    if _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS):
+        return False
+    order = permutation(pool.n_rows, rng, pool.targets)
+    sample = _with_inactive_rows(pool.sample(ascending(order[:n_rows])))
+    few = landmarks[:: max(1, landmarks.shape[0] // n_landmarks)]
+    glance = _rough_fit(sample, kernel, few, limits, rng, newton=_GLANCE)
+    return _active_share(sample, glance.model) >= _MOST
 
 
 def _rough_options(problem: Problem | ChunkedProblem) -> NewtonOptions:
@@ -289,6 +339,7 @@ def _start(
     coarse: Model | None,
     memory: Memory,
     rng,
+    alike: bool | None = False,
 ) -> tuple[NewtonStart, Model]:
     """Where to start: a W, Hessians to precondition with, and the cheapest model of W's scores.
 
@@ -302,6 +353,10 @@ def _start(
     pays = _start_pays(pool.n_rows, n_variables, n_problems, coarse is not None)
     if model.landmarks is None or not pays:
         return start, model
+    if alike is None and coarse is None:
+        alike = _are_alike(problem, pool, model.kernel, model.landmarks, memory.limits, rng)
+    if alike:
+        return NewtonStart(model.W, alike=True), model
     order = permutation(pool.n_rows, rng, pool.targets)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
