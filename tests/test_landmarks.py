@@ -45,7 +45,7 @@ def group_of(landmarks, distance=100.0):
     return np.rint(landmarks.mean(axis=1) / distance).astype(int)
 
 
-def all_active(landmarks, rows):
+def all_active(landmarks, rows, X):
     return np.ones(len(rows), dtype=bool)
 
 
@@ -168,12 +168,13 @@ def test_uniform_takes_rows_and_follows_weights(choose, rng):
 
 @pytest.mark.parametrize("k", [4, 5])
 def test_boundary_takes_its_second_half_from_active_rows(choose, k, rng):
-    X, groups = blobs([100, 100], rng)
+    X, groups = whole, _ = blobs([100, 100], rng)
     near = np.abs(X - 100.0 * groups[:, None]).max(axis=1) < 0.3
     calls = []
 
-    def active_rows(first, rows):
+    def active_rows(first, rows, X):
         calls.append((first, rows))
+        np.testing.assert_array_equal(X, whole[rows])
         return near[rows]
 
     chosen = choose("boundary", X, k, groups=groups, rng=rng, active_rows=active_rows)
@@ -190,7 +191,7 @@ def test_boundary_with_few_active_rows_takes_them_all(choose, rng):
     X, groups = blobs([100, 100], rng)
     few = [3, 150, 160]
 
-    def active_rows(first, rows):
+    def active_rows(first, rows, X):
         return np.isin(rows, few)
 
     chosen = choose("boundary", X, 20, groups=groups, rng=rng, active_rows=active_rows)
@@ -206,7 +207,7 @@ def test_boundary_without_active_rows_keeps_its_first_half(choose, rng):
         20,
         groups=groups,
         rng=rng,
-        active_rows=lambda first, rows: np.zeros(len(rows), dtype=bool),
+        active_rows=lambda first, rows, X: np.zeros(len(rows), dtype=bool),
     )
     assert chosen.shape == (10, 2)
 
@@ -225,7 +226,7 @@ def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(choose, rng, mon
     X, groups = blobs([500, 500], rng)
     seen = []
 
-    def active_rows(first, rows):
+    def active_rows(first, rows, X):
         seen.append(rows)
         return np.ones(len(rows), dtype=bool)
 

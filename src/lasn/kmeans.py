@@ -45,7 +45,7 @@ def kmeans_centres(X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int) 
     origin: Any = np.float32(0.0)
     if not sp.issparse(points):
         origin = points.mean(axis=0, dtype=np.float64).astype(np.float32)
-        points = points - origin
+        points = np.subtract(points, origin, out=None if points is X else points)
     squares = row_norms_squared(points)
     centres = _dense(points[first])
     labels = np.full(len(squares), -1)

@@ -116,8 +116,8 @@ def choose_landmarks(
     sample_weight : array of shape (n,), optional
     rng : RandomState
     active_rows : callable, for "boundary"
-        ``active_rows(landmarks, rows)`` fits a model with these landmarks to the rows at these
-        positions and returns the mask of those that are active in it.
+        ``active_rows(landmarks, rows, X)`` fits a model with these landmarks to the rows at these
+        positions, of which X is a copy here, and returns the mask of those that are active in it.
     """
     n_rows = X.shape[0]
     if k >= n_rows:
@@ -132,10 +132,10 @@ def choose_landmarks(
         sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
     else:
         sample = sample_by_group(groups, rows_looked_at(k), rng)
+    rows, weight = here(X[sample]), to_numpy(weight[sample])
     find_active = None
     if active_rows is not None:
-        find_active = partial(active_rows, rows=sample)
-    rows, weight = here(X[sample]), to_numpy(weight[sample])
+        find_active = partial(active_rows, rows=sample, X=rows)
     return landmarks_among(method, rows, k, to_numpy(groups[sample]), weight, rng, find_active)
 
 
@@ -295,7 +295,7 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
     labels = groups[rows]
     names, counts = np.unique(labels, return_counts=True)
     is_projected = sp.issparse(X) and X.shape[1] > _MAX_CENTRE_FEATURES
-    points = _projected(X, rng) if is_projected else X
+    points = _projected(X, rng) if is_projected else X.astype(np.float32, copy=False)
     drawn: list[tuple[np.ndarray, np.ndarray | None]] = []
     for name, share in zip(names, _equal_shares(k, counts), strict=True):
         members = rows[labels == name]

@@ -149,6 +149,13 @@ class Problem:
 
     def landmarks(self, method: str, k: int, rng, active_rows) -> Any:
         """Step 1: k landmarks; ``active_rows(landmarks, sample)`` looks at a fit to a sample."""
+
+        def look(first, rows, X):
+            sample = self.sample(rows)
+            if isinstance(sample.X, ChosenRows):  # they have just been copied
+                sample = replace(sample, X=X)
+            return active_rows(first, sample)
+
         chosen = choose_landmarks(
             method,
             self.X,
@@ -156,7 +163,7 @@ class Problem:
             groups=self.groups,
             sample_weight=self.sample_weight,
             rng=rng,
-            active_rows=lambda first, rows: active_rows(first, self.sample(rows)),
+            active_rows=look,
         )
         return chosen.toarray() if self.was_array and is_sparse(chosen) else chosen
 
