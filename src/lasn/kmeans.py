@@ -23,12 +23,16 @@ from lasn.threads import even_slices, for_each_slice
 
 # Slices of rows do not depend on the number of threads, and their scores stay in a core's cache.
 _SCORES_A_SLICE = 1 << 18
+# So many rows for each centre tell where it should go next.
+_ENOUGH_ROWS = 30
 # Of so few, a product that multiplies with zeros too is the faster one.
 _FEW_CENTRES = 16
 
 
-def kmeans_centres(X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int) -> np.ndarray:
-    """Centres after ``n_steps`` Lloyd steps from the rows at ``first``: float32, shape (k, p).
+def kmeans_centres(
+    X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int, n_rough: int = 0
+) -> np.ndarray:
+    """Centres after so many Lloyd steps from the rows at ``first``: float32, shape (k, p).
 
     Parameters
     ----------
@@ -38,6 +42,8 @@ def kmeans_centres(X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int) 
     weight : array of shape (n,)
         Of the rows, zero or more.
     n_steps : int
+    n_rough : int
+        Of the steps, so many look at every other row, if that leaves enough for each centre.
     """
     k = len(first)
     points = fastest_form(X.astype(np.float32, copy=False), n_steps * k)
@@ -48,13 +54,17 @@ def kmeans_centres(X: Any, first: np.ndarray, weight: np.ndarray, n_steps: int) 
         points = np.subtract(points, origin, out=None if points is X else points)
     squares = row_norms_squared(points)
     centres = _dense(points[first])
-    labels = np.full(len(squares), -1)
-    for _ in range(n_steps):
-        before = labels
-        labels, scores = _nearest(points, centres)
-        if np.array_equal(labels, before):
-            break
-        centres = _means(points, weight, _without_empty(labels, squares + scores, k), centres)
+    other = 2 if len(squares) >= 2 * _ENOUGH_ROWS * k else 1
+    for stride, count in ((other, n_rough), (1, n_steps - n_rough)):
+        some, share = points[::stride], weight[::stride]
+        labels = np.full(len(share), -1)
+        for _ in range(count):
+            before = labels
+            labels, scores = _nearest(some, centres)
+            if np.array_equal(labels, before):
+                break
+            distances = squares[::stride] + scores
+            centres = _means(some, share, _without_empty(labels, distances, k), centres)
     return (centres + origin).astype(np.float32)
 
 
