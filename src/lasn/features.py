@@ -76,7 +76,7 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
     """
     if _may_be_shifted(len(K_ll), cutoff, dtype):
         try:
-            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)[0]
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype, with_features=False)[0]
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
     return _by_spectrum(K_ll, cutoff, dtype)
@@ -86,7 +86,7 @@ def mapping_and_features(K_ll: np.ndarray, *, cutoff="auto", dtype=np.float64):
     """M, and the features of the landmarks themselves: K_ll M, shape (k, q)."""
     if _may_be_shifted(len(K_ll), cutoff, dtype):
         try:
-            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype, with_features=True)
         except LinAlgError:
             pass
     M = _by_spectrum(K_ll, cutoff, dtype)
@@ -112,10 +112,10 @@ def _by_spectrum(K_ll: Any, cutoff, dtype) -> Any:
     return like(M, K_ll, dtype)
 
 
-def _by_cholesky(K_ll: Any, shift: float, dtype) -> tuple[Any, Any]:
+def _by_cholesky(K_ll: Any, shift: float, dtype, with_features: bool) -> tuple[Any, Any]:
     """R^-T with R R^T = K_ll + shift I, and R, which is K_ll R^-T but for the shift.
 
-    On a device it is only R^-T.
+    R is None where it is not wanted, and on a device.
     """
     if is_tensor(K_ll):
         inverse = inverse_cholesky(K_ll, shift)
@@ -127,8 +127,9 @@ def _by_cholesky(K_ll: Any, shift: float, dtype) -> tuple[Any, Any]:
         upper, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
         if info != 0:
             raise LinAlgError(f"{info}-th leading minor is not positive definite")
-        inverse, _ = lapack.dtrtri(upper, lower=0)
-    return np.ascontiguousarray(inverse, dtype=dtype), upper.T.astype(dtype, copy=False)
+        features = upper.T.astype(dtype) if with_features else None
+        inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
+    return np.ascontiguousarray(inverse, dtype=dtype), features
 
 
 def eigenvalue_cut(
