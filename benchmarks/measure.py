@@ -11,6 +11,7 @@ Files of results are in the folder ``results``, or in the one that ``LASN_BENCH_
 
 import argparse
 import csv
+import hashlib
 import importlib
 import importlib.metadata
 import json
@@ -98,12 +99,22 @@ def timed(function, *arguments):
 
 
 def settle() -> None:
-    """Let idle threads fall asleep before something is measured.
+    """Let idle threads fall asleep, and cores wake up, before something is measured.
 
-    Those of BLAS and OpenMP look for more work for some 20 ms after they had some, on cores that
-    whatever comes next would have for itself.
+    Threads of BLAS and OpenMP look for more work for some 20 ms after they had some, on cores that
+    whatever comes next would have for itself. Cores without work slow down, and a virtual machine's
+    are lent to others; what comes next would pay for their return, 10 to 40 ms.
     """
     sleep(0.1)
+    with ThreadPoolExecutor(cores()) as pool:
+        list(pool.map(_keep_busy, [0.05] * cores()))
+
+
+def _keep_busy(seconds: float) -> None:
+    """Use one core; hashing lets others have Python's lock."""
+    end, data = perf_counter() + seconds, bytes(1 << 16)
+    while perf_counter() < end:
+        hashlib.sha256(data)
 
 
 def measured(function, *arguments):

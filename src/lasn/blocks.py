@@ -41,10 +41,10 @@ _ROWS_PER_COLUMN = 1
 # each column, for symmetric products.
 _PART_BYTES = 1 << 20
 _PART_ROWS = 4
-# Bytes that one thread has read before another has begun, and bytes of what a task reads of a row
-# beside its features.
+# Bytes that one thread has read before another has begun, and bytes of what a task reads for each
+# row and column beside features.
 _LITTLE = 16 << 20
-_A_ROW = 64
+_A_VALUE = 64
 # From so many bytes on NumPy asks for large pages.
 _LARGE = 4 << 20
 # Beside the features themselves, a fit copies the active ones: up to half of them.
@@ -311,12 +311,21 @@ class MemoryBlocks:
             return results, tuple(total)
         parts = np.array_split(np.arange(n_blocks), min(n_threads(), n_blocks))
         jobs = [partial(run_some, part) for part in parts]
-        little = n_read is not None and n_read * self.row_bytes + _A_ROW * self.n_rows <= _LITTLE
-        outcomes = [job() for job in jobs] if little else run_in_threads(jobs)
+        outcomes = (
+            run_in_threads(jobs) if self._is_much(n_read, states) else [job() for job in jobs]
+        )
         total = []
         for _, sums in outcomes:
             add_sums(total, sums)
         return [state for states, _ in outcomes for state in states], tuple(total)
+
+    def _is_much(self, n_read: int | None, states: Sequence[Sequence[Any]]) -> bool:
+        """Whether reading so many features, and what else the blocks hold, is worth threads."""
+        if n_read is None:
+            return True
+        held = [state[0] for state in states if isinstance(state[0], np.ndarray)]
+        n_columns = max((one.shape[1] for one in held if one.ndim == 2), default=1)
+        return n_read * self.row_bytes + _A_VALUE * n_columns * self.n_rows > _LITTLE
 
 
 def add_sums(total: list[np.ndarray], sums) -> None:
