@@ -10,7 +10,7 @@ from shell import environment
 from sklearn.cluster import KMeans
 
 import lasn.kmeans
-from lasn.kmeans import first_rows, kmeans_centres, nearest_points
+from lasn.kmeans import central_rows, first_rows, kmeans_centres, nearest_points
 from lasn.landmarks import nearest_places
 
 FIT_AGAIN_AND_AGAIN = """
@@ -101,6 +101,17 @@ def test_nearest_points_are_those_of_all_distances(form, rng, monkeypatch):
     X, centres = 5.0 + rng.normal(size=(500, 3)), 5.0 + rng.normal(size=(40, 3))
     expected = ((X[:, None] - centres) ** 2).sum(axis=2).argmin(axis=0)
     np.testing.assert_array_equal(nearest_points(form(X), form(centres)), expected)
+
+
+def test_central_rows_are_the_nearest_of_their_own_and_none_comes_twice(rng):
+    X = rng.normal(size=(60, 3)).astype(np.float32)
+    centres = np.vstack([X[:5] + 0.01, 100.0 + np.zeros((1, 3))]).astype(np.float32)
+    places = central_rows(X, centres)
+    np.testing.assert_array_equal(places[:5], np.arange(5))
+    distances = ((X[:, None] - centres) ** 2).sum(axis=2).min(axis=1)
+    assert places[5] == distances.argmax()  # nothing is near the last centre
+    again = central_rows(X, np.vstack([centres, centres[:1]]))
+    assert len(set(again)) == 7
 
 
 def test_no_row_stands_for_two_landmarks_or_is_taken_twice(rng):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lasn.arrays import cast, like, namespace, nonzero, times, transposed_times, wide
+from lasn.arrays import cast, is_tensor, like, namespace, nonzero, times, transposed_times, wide
 from lasn.blocks import Block
 from lasn.mapping import TimesMapping
 
@@ -112,10 +112,12 @@ def _product(K, coef):
 
 def _transposed_product(K, U):
     """K^T U and the column sums of U; rows of zeros in U, the inactive ones, are not read."""
-    rows = nonzero(U.any(axis=1))
     total = U.sum(axis=0)
-    if len(rows) < _WORTH_GATHERING * len(U):
-        K, U = K[rows], U[rows]
+    # With so many values that are not zero, there cannot be so many rows of zeros.
+    if is_tensor(U) or np.count_nonzero(U) < _WORTH_GATHERING * U.size:
+        rows = nonzero(U.any(axis=1))
+        if len(rows) < _WORTH_GATHERING * len(U):
+            K, U = K[rows], U[rows]
     return transposed_times(K, cast(U, K.dtype)), total
 
 

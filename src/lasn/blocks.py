@@ -44,7 +44,7 @@ _PART_ROWS = 4
 # Bytes that one thread has read before another has begun, and bytes of what a task reads for each
 # row and column beside features.
 _LITTLE = 16 << 20
-_A_VALUE = 64
+_A_VALUE = 160
 # From so many bytes on NumPy asks for large pages.
 _LARGE = 4 << 20
 # Beside the features themselves, a fit copies the active ones: up to half of them.

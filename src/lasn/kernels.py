@@ -40,6 +40,8 @@ _SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
 
 # A block that one thread works on should stay in its cache: 2 MiB of kernel values.
 _CACHE_BYTES = 2 << 20
+# Columns of so many bytes stay in the cache that cores share.
+_CACHED_BYTES = 8 << 20
 # Few enough numbers that their memory is used again and not asked of the system anew.
 _VALUES_AT_HAND = 1 << 16
 # Of stored values, one costs as much in a sum of distances as this many of an array.
@@ -363,14 +365,27 @@ def _norms_squared_on_a_device(X) -> np.ndarray:
 
 
 class _InnerProducts:
-    """factor * rows @ landmarks.T for every mix of dense and sparse."""
+    """factor * rows @ landmarks.T for every mix of dense and sparse.
+
+    Sparse landmarks that have few features between them are an array of those, and of one more, of
+    zeros, that stands for all others: ``places`` says where each feature is in it.
+    """
 
     def __init__(self, landmarks, dtype: np.dtype):
-        if is_sparse(landmarks):
-            self.transposed = landmarks.T.tocsr().astype(dtype)
-        else:
-            self.transposed = np.ascontiguousarray(landmarks.T, dtype=dtype)
         self.dtype = dtype
+        self.transposed: Any
+        self.places: np.ndarray | None = None
+        if not is_sparse(landmarks):
+            self.transposed = np.ascontiguousarray(landmarks.T, dtype=dtype)
+            return
+        self.transposed = landmarks.T.tocsr().astype(dtype)
+        used = np.flatnonzero(np.diff(self.transposed.indptr))
+        shape = (len(used) + 1, landmarks.shape[0])
+        if shape[0] * shape[1] * dtype.itemsize <= _CACHED_BYTES:
+            self.places = np.full(landmarks.shape[1], len(used), dtype=np.int32)
+            self.places[used] = np.arange(len(used))
+            self.compact = np.zeros(shape, dtype=dtype)
+            self.compact[:-1] = self.transposed[used].toarray()
 
     def __call__(self, rows, out: np.ndarray, factor: float = 1.0) -> None:
         rows = rows.astype(self.dtype, copy=False)
@@ -384,9 +399,13 @@ class _InnerProducts:
 
     def add(self, rows, out: np.ndarray, factor: float) -> None:
         """Add the products to ``out``; the rows are sparse, or the landmarks are."""
-        add_product(
-            rows.astype(self.dtype, copy=False) * self.dtype.type(factor), self.transposed, out
-        )
+        rows = rows.astype(self.dtype, copy=False) * self.dtype.type(factor)
+        if self.places is None or not is_sparse(rows):
+            add_product(rows, self.transposed, out)
+            return
+        parts = rows.data, self.places[rows.indices], rows.indptr.astype(np.int32, copy=False)
+        compact = scipy.sparse.csr_matrix(parts, shape=(rows.shape[0], len(self.compact)))
+        add_product(compact, self.compact, out)
 
 
 class _LinearColumns(KernelColumns):

@@ -91,6 +91,18 @@ def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return labels, scores
 
 
+def central_rows(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    """Of the rows nearest to each centre, the position of the very nearest, shape (k,).
+
+    A centre that is nearest to none gets a row that is far from all. No row is given twice.
+    """
+    labels, scores = _nearest(points, centres)
+    distances = row_norms_squared(points) + scores
+    labels = _without_empty(labels, distances, len(centres))
+    order = np.lexsort((distances, labels))
+    return order[np.searchsorted(labels[order], np.arange(len(centres)))]
+
+
 def nearest_points(X: Any, centres: Any) -> np.ndarray:
     """The position of the row of X that is nearest to each centre, shape (k,)."""
     points, targets = X.astype(np.float32), _dense(centres.astype(np.float32))

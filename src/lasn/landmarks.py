@@ -32,7 +32,7 @@ from sklearn.utils import check_array
 
 from lasn.arrays import bincount, is_tensor, like, namespace, nonzero, numpy_dtype, to_numpy
 from lasn.caller import warn_caller
-from lasn.kmeans import first_rows, kmeans_centres, nearest_points
+from lasn.kmeans import central_rows, first_rows, kmeans_centres, nearest_points
 from lasn.threads import for_each_slice, n_threads
 
 # k-means, and the fit on the way to the boundary, look at so many rows for each landmark.
@@ -290,7 +290,7 @@ def scattered(count: int, size: int, rng) -> np.ndarray:
 def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
     """k landmarks from the given rows, in equal shares for each group among them.
 
-    Where k-means sees a projection of the rows, those nearest to its centres are the landmarks.
+    Where k-means sees a projection of the rows, the most central of them are the landmarks.
     """
     labels = groups[rows]
     names, counts = np.unique(labels, return_counts=True)
@@ -315,7 +315,7 @@ def _kmeans_by_group(X, rows: np.ndarray, k: int, groups, weight, rng):
         seen = points[members]
         centres = kmeans_centres(seen, first, weight[members], _LLOYD_STEPS, _ROUGH_STEPS)
         if is_projected:
-            parts[one.start] = members[nearest_places(seen, centres)]
+            parts[one.start] = members[central_rows(seen, centres)]
         else:
             parts[one.start] = centres.astype(X.dtype, copy=False)
 

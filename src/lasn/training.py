@@ -212,11 +212,7 @@ def find_landmarks(
                 return np.ones(sample.n_rows, dtype=bool)
         rough = _rough_fit(sample, kernel, first, limits, rng, with_scores=True)
         fitted.append(rough.model)
-        scores = rough.newton.scores
-        if scores is None:
-            scores = rough.model.scores(sample.X)
-        _, _, curvature = sample.loss.expand(sample.targets, like(scores, sample.targets))
-        return to_numpy((curvature > 0.0).any(axis=1))
+        return to_numpy(_active(sample, rough.model, rough.newton.scores).any(axis=1))
 
     chosen = problem.place(problem.landmarks(method, k, rng, active_rows))
     return chosen, fitted[0] if fitted else None, alike
@@ -270,8 +266,8 @@ def _are_alike(
     order = permutation(pool.n_rows, rng, pool.targets)
     sample = _with_inactive_rows(pool.sample(ascending(order[:n_rows])))
     few = landmarks[:: max(1, landmarks.shape[0] // n_landmarks)]
-    glance = _rough_fit(sample, kernel, few, limits, rng, newton=_GLANCE)
-    return _active_share(sample, glance.model) >= _MOST
+    glance = _rough_fit(sample, kernel, few, limits, rng, newton=_GLANCE, with_scores=True)
+    return float(wide(_active(sample, glance.model, glance.newton.scores)).mean()) >= _MOST
 
 
 def _rough_options(problem: Problem | ChunkedProblem) -> NewtonOptions:
@@ -364,7 +360,7 @@ def _start(
         sample = pool.sample(ascending(order[:size]))
         coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng).model
     model = replace(model, W=_embed(coarse, model))
-    share = max(_active_share(pool.only(order[:_FEW_ROWS]), coarse), 0.01)
+    share = max(float(wide(_active(pool.only(order[:_FEW_ROWS]), coarse)).mean()), 0.01)
     k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
     n_rows = problem.n_rows
     direct = direct_solves_pay(n_rows, share * n_rows, k, n_problems)
@@ -412,10 +408,12 @@ def _prepared(sample: Problem, coarse: Model, model: Model, memory: Memory) -> N
     return with_less_memory(attempt, memory)
 
 
-def _active_share(problem: Problem, model: Model) -> float:
-    """Which part of the rows is active, the mean over the columns."""
-    _, _, curvature = problem.loss.expand(problem.targets, model.scores(problem.X))
-    return float(wide(curvature > 0.0).mean())
+def _active(problem: Problem, model: Model, scores: np.ndarray | None = None) -> Any:
+    """Which rows are active in which column, shape (n, c); their scores may be known."""
+    if scores is None:
+        scores = model.scores(problem.X)
+    _, _, curvature = problem.loss.expand(problem.targets, like(scores, problem.targets))
+    return curvature > 0.0
 
 
 def _solve(
