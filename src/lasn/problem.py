@@ -152,7 +152,7 @@ class Problem:
 
         def look(first, rows, X):
             sample = self.sample(rows)
-            if isinstance(sample.X, ChosenRows):  # they have just been copied
+            if self.device is None:  # they have just been copied
                 sample = replace(sample, X=X)
             return active_rows(first, sample)
 
