@@ -112,6 +112,10 @@ def test_central_rows_are_the_nearest_of_their_own_and_none_comes_twice(rng):
     assert places[5] == distances.argmax()  # nothing is near the last centre
     again = central_rows(X, np.vstack([centres, centres[:1]]))
     assert len(set(again)) == 7
+    # The last of three centres has one row, which the second gets.
+    few = np.array([[0.0], [0.1], [9.0]], dtype=np.float32)
+    places = central_rows(few, np.array([[0.0], [50.0], [8.0]], dtype=np.float32))
+    np.testing.assert_array_equal(places, [0, 2])
 
 
 def test_no_row_stands_for_two_landmarks_or_is_taken_twice(rng):

@@ -92,15 +92,17 @@ def _nearest(points, centres: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def central_rows(points: np.ndarray, centres: np.ndarray) -> np.ndarray:
-    """Of the rows nearest to each centre, the position of the very nearest, shape (k,).
+    """Of the rows nearest to each centre, the position of the very nearest: k, none of them twice.
 
-    A centre that is nearest to none gets a row that is far from all. No row is given twice.
+    A centre that is nearest to none gets a row far from all; if that one was another centre's only
+    row, there is one less.
     """
     labels, scores = _nearest(points, centres)
     distances = row_norms_squared(points) + scores
     labels = _without_empty(labels, distances, len(centres))
     order = np.lexsort((distances, labels))
-    return order[np.searchsorted(labels[order], np.arange(len(centres)))]
+    _, first = np.unique(labels[order], return_index=True)
+    return order[first]
 
 
 def nearest_points(X: Any, centres: Any) -> np.ndarray:

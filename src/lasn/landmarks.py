@@ -17,7 +17,7 @@ random, in equal shares for each class, so that rare classes are seen, and fewer
 few landmarks.
 
 Sparse rows of high dimension get sparse landmarks: k-means runs on a random projection of
-them, and the rows nearest to its centres are taken instead of the centres.
+them, and the most central rows are taken instead of the centres.
 """
 
 from __future__ import annotations
