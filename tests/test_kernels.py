@@ -52,6 +52,20 @@ def test_sparse_rows_have_the_values_of_dense_rows(kernel, three_classes, form, 
     )
 
 
+@pytest.mark.parametrize("compact_bytes", [0, 1 << 20])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_wide_sparse_rows_have_features_that_no_landmark_has(
+    kernel, rng, monkeypatch, compact_bytes, dtype
+):
+    """Landmarks that have few features are multiplied as an array of those, others as they are."""
+    monkeypatch.setattr("lasn.kernels._COMPACT_BYTES", compact_bytes)
+    X = sp.random(60, 500, density=0.02, format="csr", random_state=rng, dtype=dtype)
+    L = X[:5]
+    assert len(np.unique(L.indices)) < len(np.unique(X.indices))
+    expected = kernel(X.toarray(), L.toarray(), dtype)
+    np.testing.assert_allclose(kernel(X, L, dtype), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_dense_rows_meet_sparse_landmarks(kernel, three_classes):
     X, _ = three_classes
     np.testing.assert_allclose(

@@ -40,8 +40,8 @@ _SYNONYMS = {"poly": "polynomial", "sigmoid": "tanh"}
 
 # A block that one thread works on should stay in its cache: 2 MiB of kernel values.
 _CACHE_BYTES = 2 << 20
-# Columns of so many bytes stay in the cache that cores share.
-_CACHED_BYTES = 8 << 20
+# Of sparse landmarks, an array of so many bytes stays in the cache that cores share.
+_COMPACT_BYTES = 8 << 20
 # Few enough numbers that their memory is used again and not asked of the system anew.
 _VALUES_AT_HAND = 1 << 16
 # Of stored values, one costs as much in a sum of distances as this many of an array.
@@ -367,8 +367,9 @@ def _norms_squared_on_a_device(X) -> np.ndarray:
 class _InnerProducts:
     """factor * rows @ landmarks.T for every mix of dense and sparse.
 
-    Sparse landmarks that have few features between them are an array of those, and of one more, of
-    zeros, that stands for all others: ``places`` says where each feature is in it.
+    Sparse landmarks that have few features between them, p' say, are an array as well: ``compact``,
+    shape (p' + 1, k), with a last row of zeros that stands for all other features. ``places``,
+    shape (p,), says which row is whose.
     """
 
     def __init__(self, landmarks, dtype: np.dtype):
@@ -381,7 +382,7 @@ class _InnerProducts:
         self.transposed = landmarks.T.tocsr().astype(dtype)
         used = np.flatnonzero(np.diff(self.transposed.indptr))
         shape = (len(used) + 1, landmarks.shape[0])
-        if shape[0] * shape[1] * dtype.itemsize <= _CACHED_BYTES:
+        if shape[0] * shape[1] * dtype.itemsize <= _COMPACT_BYTES:
             self.places = np.full(landmarks.shape[1], len(used), dtype=np.int32)
             self.places[used] = np.arange(len(used))
             self.compact = np.zeros(shape, dtype=dtype)

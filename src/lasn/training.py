@@ -64,8 +64,9 @@ _MANY = 5000
 _GROWTH = 4
 _WORK = 1e9
 _ENOUGH, _FEW_VARIABLES = 500, 125
-# A glance is a fit with about so many landmarks, or twice as many, and so many rows for each. Where
-# it leaves this share of them active in each of several columns, their Hessians are alike.
+# A glance is a fit with an eighth of the landmarks, but so many at least and twice as many at most,
+# and so many rows for each. Where it leaves this share of them active in each of several columns,
+# their Hessians are alike.
 _VERY_FEW, _ROWS_A_LANDMARK = 25, 40
 _GLANCE = NewtonOptions(max_iter=2)
 _MOST = 0.55
