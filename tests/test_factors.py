@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_limits
 
 import lasn.factors
-from lasn.factors import refined_solution
-from lasn.threads import n_threads, one_thread, parallel_products, serial_products
+from lasn.factors import factorize, refined_solution
 
 
 def symmetric(n, condition, dtype, rng):
@@ -39,18 +37,21 @@ def test_what_float32_cannot_reach_is_solved_in_float64(rng, monkeypatch):
     np.testing.assert_allclose(whole @ x, b, atol=1e-8)
 
 
-def test_a_large_factor_may_use_all_threads_unless_others_work_beside_it():
-    def threads_of_blas():
-        from lasn.threads import _blas
+@pytest.mark.parametrize("own", [False, True])
+def test_a_factor_in_the_place_of_its_matrix_is_the_same(own, rng):
+    _, V = symmetric(60, 1e3, "float64", rng)
+    b = rng.normal(size=(60, 1))
+    given = V.copy()
+    np.testing.assert_allclose(V @ factorize(given, own=own).solve(b), b, atol=1e-9)
+    if not own:
+        np.testing.assert_array_equal(given, V)
 
-        return min(library["num_threads"] for library in _blas().info())
 
-    with threadpool_limits(2, "blas"):
-        outside = n_threads()
-        with serial_products():
-            assert threads_of_blas() == 1
-            with parallel_products():
-                assert threads_of_blas() == outside
-            assert threads_of_blas() == 1
-            with one_thread(), parallel_products():
-                assert threads_of_blas() == 1
+def test_a_matrix_that_rounding_has_spoilt_is_shifted_in_its_place_too(rng):
+    """LAPACK has written over a part of it when it finds that out."""
+    F = rng.normal(size=(60, 40))
+    V = F @ F.T
+    b = F @ rng.normal(size=(40, 1))
+    factor, in_place = factorize(V), factorize(V.copy(), own=True)
+    assert factor.shift == in_place.shift > 0.0
+    np.testing.assert_allclose(in_place.solve(b), factor.solve(b), rtol=1e-6)

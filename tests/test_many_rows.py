@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 
 import lasn.training
 from lasn import LASNClassifier, LASNRegressor
+from lasn.arrays import to_numpy
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
 
@@ -94,6 +95,38 @@ def test_values_easy_to_keep_are_kept_and_all_rows_solved(place, sphere, monkeyp
     # Where there is no room for them, the rows near the boundary are solved first.
     limited = LASNClassifier(40, memory_limit=1, **common).fit(X, y > 0)
     assert_solved(limited, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-7)
+
+
+def test_rows_are_sorted_where_conjugate_gradients_will_read_them_often(place, sphere, monkeypatch):
+    """Active ones first, by the scores of a coarse model that has seen most of them."""
+    monkeypatch.setattr("lasn.training.sample_pays", lambda *given: True)
+    monkeypatch.setattr("lasn.problem._EASY_TO_KEEP", 1 << 30)
+    levels = []
+    sort = lasn.training._active_first
+
+    def noted(problem, scores):
+        np.testing.assert_allclose(scores, noted.coarse.scores(problem.X), atol=1e-6)
+        ahead = sort(problem, scores)
+        margin = to_numpy(ahead.targets * noted.coarse.scores(ahead.X))[:, 0]
+        levels.append(np.digitize(margin, [0.75, 1.0, 1.25]))
+        return ahead
+
+    prepared = lasn.training.Coarse
+
+    def coarse(model, *known):
+        noted.coarse = model
+        return prepared(model, *known)
+
+    monkeypatch.setattr(lasn.training, "_active_first", noted)
+    monkeypatch.setattr(lasn.training, "Coarse", coarse)
+    X, y, _ = sphere
+    options = {"solver": "newton-cg", "tol": 1e-6, "dtype": "float64", "random_state": 0}
+    model = LASNClassifier(150, **options).fit(X, y > 0)
+    assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-6)
+    assert len(levels) == (place.device is None)
+    for level in levels:
+        assert np.all(np.diff(level) >= 0)
+        assert len(np.unique(level)) == 4
 
 
 @pytest.mark.parametrize("solver", ["newton", "newton-cg"])

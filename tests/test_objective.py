@@ -15,7 +15,7 @@ from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
 from lasn.newton import NewtonStart, minimize
-from lasn.objective import RegularizedLoss
+from lasn.objective import LossCurvature, RegularizedLoss
 
 LOSSES = [SquaredHinge(), LogLoss(), SquaredEpsilonInsensitive(0.3)]
 N, C = 120, 3
@@ -320,3 +320,23 @@ def test_a_hessian_product_reads_active_rows_only(make_objective, budget):
     assert rows == n_active
     rows, _ = Meter(objective)(lambda: curvature.assemble(0, None))
     assert rows == n_active
+
+
+@pytest.mark.parametrize("n_late", [0, 3])
+def test_a_hessian_product_skips_rows_at_rest_behind_active_ones(make_objective, place, n_late):
+    """Most rows are active: a few at rest among them are read, active ones behind are copied."""
+    objective = make_objective()
+    random_point(objective)  # kernel values are kept from here on
+    weights = np.zeros((N, C))
+    weights[:80] = 2.0
+    weights[[5, 17]] = 0.0
+    weights[100 + 5 * np.arange(n_late), 1] = 1.0
+    states = objective.blocks.split(place.array(weights))
+    curvature = LossCurvature(objective, states, (weights > 0.0).sum(axis=0), ALL)
+    D = np.random.RandomState(2).normal(size=(objective.n_variables, C))
+    expected = [to_numpy(curvature.assemble(c, None).matrix) @ D[:, c] for c in ALL]
+    np.testing.assert_allclose(curvature.product(D, ALL), np.transpose(expected), atol=1e-9)
+    rows, some = Meter(objective)(lambda: curvature.product(D[:, [1]], ALL[[1]]))
+    np.testing.assert_allclose(some[:, 0], expected[1], atol=1e-9)
+    if place.device is None:
+        assert rows == 80 + n_late

@@ -14,6 +14,7 @@ All is NumPy's or torch's, for one column or several.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -21,32 +22,52 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from lasn.arrays import cast, is_tensor, like, namespace, nonzero, times, transposed_times, wide
+from lasn.arrays import (
+    cast,
+    concatenate,
+    is_tensor,
+    like,
+    namespace,
+    nonzero,
+    times,
+    transposed_times,
+    wide,
+)
 from lasn.blocks import Block
 from lasn.mapping import TimesMapping
 
 # For a single product the copy must cost less than the rows that it skips.
 _WORTH_GATHERING = 0.3
+# Two products instead of one must cost so much less.
+_WORTH_PARTING = 0.9
 
 
 @dataclass(frozen=True)
 class ActiveRows:
-    """The rows of a block that V needs.
+    """The rows of a block that V needs: so many in front as they are, and active ones behind them.
 
-    ``weights``, shape (rows, c), is v in the features' type; ``positions`` says which rows of the
-    block (None: all of them, weight 0 marks the inactive) and ``kept`` holds their features if that
-    paid.
+    ``weights``, shape (rows, c), is v in the features' type; weight 0 marks the inactive among the
+    rows in front. ``positions`` says which rows of the block the others are, and ``kept`` holds
+    their features if that paid.
     """
 
     weights: Any
-    positions: Any = None
+    front: int
+    positions: Any
     kept: Any = None
 
-    def matrix(self, block: Block):
-        if self.kept is None:
-            return block.matrix(self.positions)
-        block.count(self.kept.shape[0])
-        return self.kept
+    def parts(self, block: Block) -> Iterator[tuple[Any, Any]]:
+        """Features and weights, shapes (rows, k) and (rows, c)."""
+        if self.front == block.n_rows:
+            yield block.matrix(), self.weights
+            return
+        if self.front:
+            yield block.matrix(slice(self.front)), self.weights[: self.front]
+        if self.kept is not None:
+            block.count(len(self.positions))
+            yield self.kept, self.weights[self.front :]
+        elif len(self.positions) or not self.front:
+            yield block.matrix(self.positions), self.weights[self.front :]
 
 
 def select(block: Block, state, columns):
@@ -138,12 +159,29 @@ def gather_active(block: Block, weights):
     """The rows of K that have a weight in any column, copied where that pays."""
     positions = nonzero(weights.any(axis=1))
     weights = cast(weights, block.dtype)
-    if len(positions) > block.worth_copying * block.n_rows:
-        return ActiveRows(weights), ()
-    kept = block.gather(positions)
-    if kept is None and block.is_kept:
-        return ActiveRows(weights), ()
-    return ActiveRows(weights[positions], positions, kept), ()
+    front = _read_in_front(block, positions)
+    if 0 < front < block.n_rows:
+        positions = positions[positions >= front]
+    kept = block.gather(positions) if front < block.n_rows else None
+    if front == block.n_rows or (kept is None and block.is_kept):
+        return ActiveRows(weights, block.n_rows, None), ()
+    weights = concatenate([weights[:front], weights[positions]]) if front else weights[positions]
+    return ActiveRows(weights, front, positions, kept), ()
+
+
+def _read_in_front(block: Block, positions) -> int:
+    """How many rows in front to read with the inactive among them, to copy active ones behind only.
+
+    A row that is copied costs as much as 1 / ``worth_copying`` rows that are read.
+    """
+    if is_tensor(positions) or not block.is_kept:
+        return block.n_rows if len(positions) > block.worth_copying * block.n_rows else 0
+    behind = np.arange(len(positions))[::-1]
+    cost = block.worth_copying * (positions + 1) + behind
+    simple = min(len(positions), block.worth_copying * block.n_rows)
+    if len(positions) and cost.min() < _WORTH_PARTING * simple:
+        return int(positions[cost.argmin()]) + 1
+    return 0 if simple == len(positions) else block.n_rows
 
 
 def count_changes(block: Block, weights, before):
@@ -153,15 +191,18 @@ def count_changes(block: Block, weights, before):
 
 def hessian_product(block: Block, active: ActiveRows, coef, bias, columns):
     """K^T v (K coef + bias) and the sums of v (K coef + bias)."""
-    K = active.matrix(block)
-    weights = active.weights
-    U = times(K, coef)
-    U += like(bias, U)
-    if len(columns) < weights.shape[1]:
-        U *= weights[:, columns]
-        return None, _transposed_product(K, U)
-    U *= weights
-    return None, (transposed_times(K, U), U.sum(axis=0))
+    sums: tuple[Any, Any] | None = None
+    for K, weights in active.parts(block):
+        U = times(K, coef)
+        U += like(bias, U)
+        if len(columns) < weights.shape[1]:
+            U *= weights[:, columns]
+            part = _transposed_product(K, U)
+        else:
+            U *= weights
+            part = transposed_times(K, U), U.sum(axis=0)
+        sums = part if sums is None else (sums[0] + part[0], sums[1] + part[1])
+    return None, sums
 
 
 def dense(matrix):

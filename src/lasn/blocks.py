@@ -73,8 +73,10 @@ class Block(Protocol):
     spare_bytes: int
     worth_copying: float  # up to this share of the rows, copying them pays: products skip the rest
 
-    def matrix(self, rows: np.ndarray | None = None) -> Any:
+    def matrix(self, rows: Any = None) -> Any:
         """The rows, or those at the given positions: shape (rows, n_columns), dense or CSR.
+
+        Positions may be a slice where they ``is_kept`` and NumPy's.
 
         All rows are valid until a matrix is asked for again; chosen rows may be kept.
         """
@@ -217,7 +219,8 @@ class MemoryBlocks:
     workspace : Workspace, optional
         Where features are kept. Blocks that were made with it before are no longer valid.
     once : bool
-        Whether to expect that rows are read once: then they are kept from the second reading on.
+        Whether to expect that rows are read once: then kernel values are kept from the second
+        reading on, and features that are there may be in large blocks.
     disk : DiskFeatures, optional
         Where features beyond the budget may be kept.
     """
@@ -250,9 +253,11 @@ class MemoryBlocks:
             row_bytes = 1 + (self.dtype.itemsize + 8) * X.nnz // max(1, self.n_rows)
         self.row_bytes = row_bytes
         threads, longer = n_threads(), stretch()
-        share = self.n_rows * row_bytes // threads
+        share = -(-self.n_rows // threads) * row_bytes
         wanted = max(_BLOCK_BYTES, min(_BLOCK_BYTES * longer, share))
         wanted = max(wanted, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
+        if once and columns is None:  # nothing is read again while it is in the cache
+            wanted = max(wanted, share)
         size = max(1, min(wanted, max(budget // (8 * longer), 1 << 20)) // row_bytes)
         if self.n_rows > size:  # as many blocks for each thread
             size = -(-self.n_rows // (threads * -(-self.n_rows // (threads * size))))
@@ -309,15 +314,18 @@ class MemoryBlocks:
         if n_blocks == 1:  # small problems spend their time on what is around the sums
             results, total = run_some(range(1))
             return results, tuple(total)
-        parts = np.array_split(np.arange(n_blocks), min(n_threads(), n_blocks))
-        jobs = [partial(run_some, part) for part in parts]
+        # By turns: where rows are sorted, a block has as much to do as its neighbours.
+        n_jobs = min(n_threads(), n_blocks)
+        jobs = [partial(run_some, range(first, n_blocks, n_jobs)) for first in range(n_jobs)]
         outcomes = (
             run_in_threads(jobs) if self._is_much(n_read, states) else [job() for job in jobs]
         )
-        total = []
-        for _, sums in outcomes:
-            add_sums(total, sums)
-        return [state for states, _ in outcomes for state in states], tuple(total)
+        results, total = [None] * n_blocks, outcomes[0][1]
+        for first, (some, sums) in enumerate(outcomes):
+            results[first::n_jobs] = some
+            if first > 0:
+                add_sums(total, sums)
+        return results, tuple(total)
 
     def _is_much(self, n_read: int | None, states: Sequence[Sequence[Any]]) -> bool:
         """Whether reading so many features, and what else the blocks hold, is worth threads."""
@@ -392,7 +400,8 @@ class _MemoryBlock:
         copy = self.copies[: len(rows)]
         if self.kept is not None:
             self.count(len(rows))
-            return np.take(self.kept, rows, axis=0, out=copy)
+            # "clip", as NumPy would otherwise copy twice, to leave "out" alone if a place is wrong.
+            return np.take(self.kept, rows, axis=0, out=copy, mode="clip")
         self.count(len(rows))
         self.source.work.rows_computed += len(rows)
         return self.columns.matrix(self.X[rows], out=copy)
@@ -408,7 +417,10 @@ class _MemoryBlock:
         return F.T @ F
 
     def matrix(self, rows=None):
-        self.count(self.n_rows if rows is None else len(rows))
+        if isinstance(rows, slice):
+            self.count(rows.stop)
+        else:
+            self.count(self.n_rows if rows is None else len(rows))
         work = self.source.work
         if self.columns is None:
             chosen = self.X if rows is None else self.X[rows]

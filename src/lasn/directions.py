@@ -356,6 +356,11 @@ def factored(assembled: Assembled) -> Assembled:
     return replace(assembled, factor=factorize(assembled.matrix))
 
 
+def as_preconditioner(assembled: Assembled) -> Assembled:
+    """Its factor alone, made in its place."""
+    return Assembled(None, None, factorize(assembled.matrix, own=True)).elsewhere()
+
+
 def _preconditioner(assembled: list) -> ColumnMap:
     """Columns that have one factor between them are solved together."""
     owners = np.array([id(one) for one in assembled])

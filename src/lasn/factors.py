@@ -61,7 +61,8 @@ class _TriangularFactor:
         return found.astype(np.float64, copy=False)
 
     def rounded(self):
-        if np.abs(self.lower).max() > np.finfo(np.float32).max:
+        largest = np.finfo(np.float32).max
+        if self.lower.max() > largest or self.lower.min() < -largest:
             return self
         return _TriangularFactor(self.lower.astype(np.float32), self.shift)
 
@@ -81,19 +82,32 @@ class _InverseFactor:
         return _InverseFactor(cast(self.inverse, np.float32), self.shift)
 
 
-def factorize(V: Any) -> Factor:
-    """Cholesky factor of V; what rounding took from its positive definiteness is added back."""
-    diagonal = V.diagonal()
+def factorize(V: Any, own: bool = False) -> Factor:
+    """Cholesky factor of V; what rounding took from its positive definiteness is added back.
+
+    A V that is ``own`` is nobody else's, and its memory may become the factor's.
+    """
+    own = own and not is_tensor(V)
+    diagonal = V.diagonal().copy() if own else V.diagonal()
     scale = float(diagonal.max())
     first = 1e-6 if "float32" in str(V.dtype) else 1e-12
     shift = 0.0
     while True:
         try:
-            return _factor(V, shift)
+            return _factor(V, shift, own and shift == 0.0)
         except LinAlgError:
+            if own and shift == 0.0:
+                _restore(V, diagonal)
             shift = 10.0 * shift if shift else first * scale
             if not np.isfinite(shift) or shift > scale:
                 raise
+
+
+def _restore(V: np.ndarray, diagonal: np.ndarray) -> None:
+    """Mirror the triangle above the diagonal, where LAPACK has written over the one below it."""
+    below = np.tril_indices(len(V), -1)
+    V[below] = V.T[below]
+    np.fill_diagonal(V, diagonal)
 
 
 def refined_solution(V: np.ndarray, b: np.ndarray, most_left: float) -> np.ndarray:
@@ -112,7 +126,7 @@ def refined_solution(V: np.ndarray, b: np.ndarray, most_left: float) -> np.ndarr
     return factorize(wide(V)).solve(b)
 
 
-def _factor(V: Any, shift: float) -> Factor:
+def _factor(V: Any, shift: float, overwrite: bool) -> Factor:
     if is_tensor(V):
         inverse = inverse_cholesky(V, shift)
         return _InverseFactor(inverse.to(V.device, widest_dtype(V.device)), shift)
@@ -120,7 +134,7 @@ def _factor(V: Any, shift: float) -> Factor:
     factor = spotrf if shifted.dtype == np.float32 else dpotrf
     # LAPACK itself: SciPy's own part takes longer than LAPACK's where matrices are small. LAPACK
     # reads by columns, and the lower triangle by columns is the upper one of the transpose.
-    upper, info = factor(shifted.T, lower=False, clean=False)
+    upper, info = factor(shifted.T, lower=False, clean=False, overwrite_a=overwrite)
     if info != 0:
         raise LinAlgError(f"{info}-th leading minor is not positive definite")
     return _TriangularFactor(upper.T, shift)

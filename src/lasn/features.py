@@ -16,12 +16,11 @@ here because the theorems are tested with them, and as the yardstick of the erro
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, eigh, lapack
+from scipy.linalg import LinAlgError, eigh
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
@@ -34,7 +33,7 @@ from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
 from lasn.memory import with_less_memory
 from lasn.parameters import check_parameters, landmarks_rule
 from lasn.targets import validate_rows
-from lasn.threads import parallel_products
+from lasn.triangles import inverse_factor
 
 # The absolute cut of the paper, for ``eigenvalue_cutoff``.
 PAPER_CUTOFF = 1e-6
@@ -47,9 +46,6 @@ _CHOLESKY_SHIFT = {np.dtype(np.float32): 1e-9, np.dtype(np.float64): 1e-11}
 # From this many landmarks on, a Cholesky factor is worth its shift, and the directions that it
 # keeps where a spectrum would be cut.
 _CHOLESKY_FROM = {np.dtype(np.float32): 128, np.dtype(np.float64): 512}
-# From so many on, all cores are worth it: threads of BLAS look for more work for some 20 ms after
-# they had some, and whatever comes next shares the cores with them.
-_ALL_CORES_FROM = 1500
 
 
 def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
@@ -120,16 +116,10 @@ def _by_cholesky(K_ll: Any, shift: float, dtype, with_features: bool) -> tuple[A
     if is_tensor(K_ll):
         inverse = inverse_cholesky(K_ll, shift)
         return like(inverse.T.contiguous(), K_ll, dtype), None
-    # LAPACK reads by columns: the upper triangle of the transpose, which it overwrites.
     shifted = np.array(K_ll, dtype=np.float64, order="C")
     shifted.reshape(-1)[:: len(K_ll) + 1] += shift
-    with parallel_products() if len(K_ll) >= _ALL_CORES_FROM else nullcontext():
-        upper, info = lapack.dpotrf(shifted.T, lower=0, clean=1, overwrite_a=1)
-        if info != 0:
-            raise LinAlgError(f"{info}-th leading minor is not positive definite")
-        features = upper.T.astype(dtype) if with_features else None
-        inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
-    return np.ascontiguousarray(inverse, dtype=dtype), features
+    M = inverse_factor(shifted).astype(dtype, copy=False)
+    return M, np.tril(shifted).astype(dtype, copy=False) if with_features else None
 
 
 def eigenvalue_cut(

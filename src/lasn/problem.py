@@ -148,13 +148,13 @@ class Problem:
         return resolve_gamma(gamma, self.X, self.sample_weight)
 
     def landmarks(self, method: str, k: int, rng, active_rows) -> Any:
-        """Step 1: k landmarks; ``active_rows(landmarks, sample)`` looks at a fit to a sample."""
+        """Step 1: k landmarks; ``active_rows(landmarks, sample, rows)`` fits a sample of rows."""
 
         def look(first, rows, X):
             sample = self.sample(rows)
             if self.device is None:  # they have just been copied
                 sample = replace(sample, X=X)
-            return active_rows(first, sample)
+            return active_rows(first, sample, rows)
 
         chosen = choose_landmarks(
             method,
@@ -175,9 +175,13 @@ class Problem:
         """Rows to start from: all of them are at hand."""
         return self
 
-    def near(self, model: Model, margin: float) -> Problem:
-        """The problem on the rows that are active, or nearer to it than the margin."""
-        rests = self.loss.rests(self.targets, model.scores(self.X), margin)
+    def near(self, model: Model, margin: float, scores: Any = None) -> Problem:
+        """The problem on the rows that are active, or nearer to it than the margin.
+
+        The model's scores may be known.
+        """
+        scores = model.scores(self.X) if scores is None else scores
+        rests = self.loss.rests(self.targets, scores, margin)
         return self.only(nonzero(~rests.all(axis=1)))
 
     def is_cheap(self, model: Model, memory: Memory) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from lasn.blocks import Workspace
-from lasn.directions import Assembled, factored
+from lasn.directions import Assembled, as_preconditioner
 from lasn.model import Model
 from lasn.problem import Memory, Problem
 
@@ -39,11 +39,12 @@ class SampledHessian:
         own = replace(memory, workspace=Workspace())
         n_columns = model.mapping.shape[1]
         size = sample.n_rows * n_columns * model.dtype.itemsize
-        if size <= _SHARE * memory.budget:
+        is_kept = size <= _SHARE * memory.budget
+        if is_kept:
             memory.budget -= size
             sample = replace(sample, X=model.columns.times(sample.X, model.mapping))
             model = replace(model, landmarks=None, mapping=None)
-        self.objective = sample.objective(model, own, once=False)
+        self.objective = sample.objective(model, own, once=is_kept)
         self.factoring = self.objective.blocks.costs.factor * (n_columns + 1) ** 3 / 3.0
         self.W: np.ndarray | None = None
 
@@ -57,7 +58,7 @@ class SampledHessian:
         self.W = W.copy()
         point, _ = self.objective.begin(W)
         mean = self.objective.curvature(point).assemble_mean(np.arange(W.shape[1]))
-        return [factored(mean).elsewhere()] * W.shape[1]
+        return [as_preconditioner(mean)] * W.shape[1]
 
     def is_at(self, W: np.ndarray) -> bool:
         """Whether the last one was made for this W."""

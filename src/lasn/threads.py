@@ -98,19 +98,6 @@ def serial_products() -> Iterator[None]:
 
 
 @contextmanager
-def parallel_products() -> Iterator[None]:
-    """Inside ``serial_products``, let a matrix product or a factor use all threads after all.
-
-    For the few large ones that no block of rows stands beside. In a worker nothing changes.
-    """
-    if _serial.depth == 0 or n_threads() == 1:
-        yield
-        return
-    with _blas().limit(limits=_serial.threads_outside):
-        yield
-
-
-@contextmanager
 def threads_for(n_values: int) -> Iterator[None]:
     """Let work on so many feature values, which is started here, use as many threads as pay.
 

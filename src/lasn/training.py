@@ -76,6 +76,10 @@ _FEW_ROWS = 2000
 # those are few enough.
 _MARGINS = (0.5, 0.25)
 _FEW = 0.6
+# Rows are sorted by how many of these margins they are at rest by, where the coarse model's scores
+# of this share of them are known and at most this share of them is active.
+_LEVELS = (-0.25, 0.0, 0.25)
+_KNOWN, _NOT_ALL = 0.5, 0.9
 # Matrices of the Hessian's size that a solve holds at once: assembled, factored, summed by threads.
 _HESSIANS = 10
 
@@ -90,6 +94,28 @@ class Training:
     model: Model
     newton: NewtonResult
     seconds: dict[str, float]
+
+
+@dataclass
+class Coarse:
+    """A model with few of the landmarks; its scores, shape (m, c), of the rows at m positions."""
+
+    model: Model
+    rows: Any = None
+    scores: Any = None
+
+    def scores_of_all(self, problem: Problem | ChunkedProblem) -> np.ndarray | None:
+        """Its scores of all rows, shape (n, c), if those of most are known."""
+        if self.rows is None or len(self.rows) < _KNOWN * problem.n_rows:
+            return None
+        assert isinstance(problem, Problem)
+        scores = np.empty(problem.targets.shape)
+        scores[self.rows] = self.scores
+        others = np.ones(problem.n_rows, dtype=bool)
+        others[self.rows] = False
+        if others.any():
+            scores[others] = self.model.scores(problem.only(np.flatnonzero(others)).X)
+        return scores
 
 
 @serial_products()  # blocks of rows have the threads
@@ -146,6 +172,8 @@ def train(
             k = count_landmarks(n_landmarks, problem.n_rows)
             problem = _merged(problem, k)
             chosen, coarse, alike = find_landmarks(problem, kernel, k, landmarks, limits, rng)
+            if with_scores and coarse is not None:
+                coarse.rows = None  # all rows stay where they are
         else:
             chosen = problem.own_landmarks(landmarks)
             problem = _merged(problem, chosen.shape[0]) if merge else problem
@@ -165,15 +193,15 @@ def train(
     with threads_for(n_values):
         if start is not None and more_landmarks is not None:
             model = replace(model, W=_embed(start, model))
-            known, first = _start(problem, pool, model, start, memory, rng)
+            known, first, problem = _start(problem, pool, model, Coarse(start), memory, rng)
         elif start is not None and start.W.shape == W.shape:
             known = NewtonStart(start.W, value=np.full(W.shape[1], np.inf) if solved else None)
             first = replace(model, W=start.W)
         else:
             if guess is not None and mapping is not None:
-                coarse = replace(guess, landmarks=problem.place(guess.landmarks))
-                model = replace(model, W=_embed(coarse, model))
-            known, first = _start(problem, pool, model, coarse, memory, rng, alike)
+                coarse = Coarse(replace(guess, landmarks=problem.place(guess.landmarks)))
+                model = replace(model, W=_embed(coarse.model, model))
+            known, first, problem = _start(problem, pool, model, coarse, memory, rng, alike)
         result = _solve(
             problem, pool, model, known, first, newton, memory, on_iteration, with_scores
         )
@@ -199,24 +227,24 @@ def find_landmarks(
 
     And whether the columns' Hessians are alike, if that was found out.
     """
-    fitted: list[Model] = []
+    coarse: Coarse | None = None
     alike: bool | None = None
 
-    def active_rows(first, sample: Problem):
-        """Which rows of a sample a first, smaller fit with these landmarks leaves active."""
+    def active_rows(first, sample: Problem, rows=None):
+        """Which rows of a sample, at these positions, a first, smaller fit leaves active."""
+        nonlocal alike, coarse
         sample = _with_inactive_rows(sample)
         if sample.n_problems > 1:
             first = first[:: -(-first.shape[0] // _ROUGH_LANDMARKS)]
-            nonlocal alike
             alike = _are_alike(problem, sample, kernel, first, limits, rng)
             if alike:
                 return np.ones(sample.n_rows, dtype=bool)
         rough = _rough_fit(sample, kernel, first, limits, rng, with_scores=True)
-        fitted.append(rough.model)
+        coarse = Coarse(rough.model, rows, rough.newton.scores)
         return to_numpy(_active(sample, rough.model, rough.newton.scores).any(axis=1))
 
     chosen = problem.place(problem.landmarks(method, k, rng, active_rows))
-    return chosen, fitted[0] if fitted else None, alike
+    return chosen, coarse, alike
 
 
 def _with_inactive_rows(problem: Problem) -> Problem:
@@ -333,12 +361,14 @@ def _start(
     problem: Problem | ChunkedProblem,
     pool: Problem,
     model: Model,
-    coarse: Model | None,
+    coarse: Coarse | None,
     memory: Memory,
     rng,
     alike: bool | None = False,
-) -> tuple[NewtonStart, Model]:
+) -> tuple[NewtonStart, Model, Problem | ChunkedProblem]:
     """Where to start: a W, Hessians to precondition with, and the cheapest model of W's scores.
+
+    And the problem, whose rows may be in another order.
 
     From zero every row is active, so the first Hessian is the dearest. So where rows are many, a
     *coarse* model, with few of the landmarks, is fitted to a sample of them and gives the first W.
@@ -349,40 +379,45 @@ def _start(
     n_variables, n_problems = model.W.shape
     pays = _start_pays(pool.n_rows, n_variables, n_problems, coarse is not None)
     if model.landmarks is None or not pays:
-        return start, model
+        return start, model, problem
     if alike is None and coarse is None:
         alike = _are_alike(problem, pool, model.kernel, model.landmarks, memory.limits, rng)
     if alike:
-        return NewtonStart(model.W, alike=True), model
+        return NewtonStart(model.W, alike=True), model, problem
     order = permutation(pool.n_rows, rng, pool.targets)
     if coarse is None:
         few = model.landmarks[::_GROWTH]
         size = min(pool.n_rows // _GROWTH, MAX_KMEANS_ROWS)
         sample = pool.sample(ascending(order[:size]))
-        coarse = _rough_fit(sample, model.kernel, few, memory.limits, rng).model
-    model = replace(model, W=_embed(coarse, model))
-    share = max(float(wide(_active(pool.only(order[:_FEW_ROWS]), coarse)).mean()), 0.01)
+        coarse = Coarse(_rough_fit(sample, model.kernel, few, memory.limits, rng).model)
+    first = coarse.model
+    model = replace(model, W=_embed(first, model))
+    share = max(float(wide(_active(pool.only(order[:_FEW_ROWS]), first)).mean()), 0.01)
     k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
     n_rows = problem.n_rows
     direct = direct_solves_pay(n_rows, share * n_rows, k, n_problems)
     if not sizes and problem.device is None and direct:
-        return NewtonStart(model.W), coarse
+        return NewtonStart(model.W), first, problem
     # Columns that share a factor are not helped by more rows in it, and a GPU's products are fast.
     one_factor = n_problems == 1 and problem.device is None
     ahead = share * (n_rows + sum(sizes)) if one_factor else 0.0
     n_active = active_rows_that_pay(k, ahead)
     if one_factor and not sizes and not sample_pays(k, n_active, share * n_rows):
-        return NewtonStart(model.W), coarse
+        return NewtonStart(model.W), first, problem
     least = min(_MANY, pool.n_rows // _GROWTH)
     size = min(max(least, int(n_active / share)), pool.n_rows // 2)
-    start = _prepared(pool.sample(sample_by_group(pool.groups, size, rng)), coarse, model, memory)
-    first = coarse
+    chosen = sample_by_group(pool.groups, size, rng)
+    scores = coarse.scores_of_all(problem) if one_factor and share <= _NOT_ALL else None
+    active = pool.sample(chosen).near(first, 0.0, None if scores is None else scores[chosen])
+    start = _prepared(active, model, memory)
+    if scores is not None and isinstance(problem, Problem):
+        problem = _active_first(problem, scores)
     for size in sizes:
         larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
         result = _minimize(larger, model, start, _SAMPLED, memory)
         start = NewtonStart(result.W, preconditioners=_elsewhere(result), sample=start.sample)
         first = replace(model, W=result.W)
-    return start, first
+    return start, first, problem
 
 
 def _start_pays(n_rows: int, n_variables: int, n_problems: int, known: bool) -> bool:
@@ -392,17 +427,26 @@ def _start_pays(n_rows: int, n_variables: int, n_problems: int, known: bool) -> 
     return n_rows >= 2 * _MANY or n_rows * n_variables**2 >= _WORK
 
 
-def _prepared(sample: Problem, coarse: Model, model: Model, memory: Memory) -> NewtonStart:
-    """The model's W, and Hessians of the sample's rows that are active in the coarse model.
+def _active_first(problem: Problem, scores: np.ndarray) -> Problem:
+    """The same problem: rows that are active at these scores first, those furthest from it last.
+
+    Then most blocks are active as a whole, or at rest, and products with Hessians need not read
+    what rests, or copy what does not.
+    """
+    rests = [problem.loss.rests(problem.targets, scores, margin) for margin in _LEVELS]
+    return problem.only(np.argsort(np.sum(rests, axis=0).min(axis=1), kind="stable"))
+
+
+def _prepared(active: Problem, model: Model, memory: Memory) -> NewtonStart:
+    """The model's W, and Hessians of a sample's active rows.
 
     Fewer of them than features would say nothing about most directions.
     """
-    active = sample.near(coarse, 0.0)
     if active.n_rows < len(model.W):
         return NewtonStart(model.W)
 
     def attempt() -> NewtonStart:
-        with manners_of(sample.device):
+        with manners_of(active.device):
             hessian = SampledHessian(active, model, memory)
             return NewtonStart(model.W, preconditioners=hessian.at(model.W), sample=hessian)
 
