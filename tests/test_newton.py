@@ -1,6 +1,6 @@
 """Algorithm 1 on objectives that are no SVM."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,6 +13,7 @@ from lasn.directions import (
     active_rows_that_pay,
     conjugate_gradients,
     direct_solves_pay,
+    factored,
     sample_pays,
 )
 from lasn.factors import factorize
@@ -20,6 +21,7 @@ from lasn.newton import (
     NewtonOptions,
     NewtonStart,
     Status,
+    _forcing,
     line_search,
     minimize,
 )
@@ -216,6 +218,51 @@ def test_a_start_that_is_not_at_the_promised_value_is_not_believed(place):
     far = NewtonStart(np.full((4, 3), 3.0), value=np.zeros(3))
     result = minimize(LogCosh(place), far, NewtonOptions(tol=0.9))
     assert result.n_iter > 0
+
+
+def test_newtons_decrement_tells_that_the_minimum_is_reached(place, monkeypatch):
+    """A step that changed f by much may have reached it all the same: no other has to show that."""
+    lowest = minimize(LogCosh(place, scale=1.0), ZERO, NewtonOptions(tol=1e-12, solver="newton"))
+    options = NewtonOptions(tol=1e-2, solver="newton")
+    shared = minimize(LogCosh(place, scale=1.0), ZERO, options)
+    assemble = _Curvature.assemble
+    own = lambda *given: replace(assemble(*given), contents="rows")  # noqa: E731
+    monkeypatch.setattr(_Curvature, "assemble", own)
+    result = minimize(LogCosh(place, scale=1.0), ZERO, options)
+    steps, more = (
+        np.array([record["step_length"] > 0.0 for record in one.history]).sum(axis=0)
+        for one in (result, shared)
+    )
+    assert np.all(steps <= more)
+    assert steps.sum() < more.sum()
+    assert result.status == [Status.CONVERGED] * 3
+    np.testing.assert_allclose(result.value, lowest.value, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("contents", "n_columns", "sample", "is_told"),
+    [
+        ("rows", 1, None, True),
+        ("rows", 2, None, True),
+        (None, 1, object(), True),
+        (None, 2, object(), False),  # a sample's is one for all columns
+        (None, 1, None, False),  # of another problem
+    ],
+)
+def test_a_decrement_is_by_a_factor_of_the_columns_own(contents, n_columns, sample, is_told):
+    V, g = np.diag([1.0, 4.0]), np.array([2.0, 2.0])
+    last = factored(Assembled(V, contents))
+    solver = DirectionSolver("auto", 10, [last] * n_columns, sample=sample)
+    assert solver.decrement(0, g) == (pytest.approx(5.0) if is_told else np.inf)
+    solver.assembled[0] = None
+    assert solver.decrement(0, g) == np.inf
+
+
+@pytest.mark.parametrize(("relative", "expected"), [(0.1, 0.2), (0.005, 0.05), (0.0025, 0.1)])
+def test_a_direction_that_could_be_the_last_is_solved_as_far_as_that_takes(relative, expected):
+    options = NewtonOptions(tol=1e-3)
+    given = np.array([relative])
+    assert _forcing(given, given, options) == pytest.approx(expected)
 
 
 def test_a_callback_can_stop_it(place):

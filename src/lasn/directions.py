@@ -230,6 +230,19 @@ class DirectionSolver:
             self.expected_steps["prepared"] = self.expected_steps[way]
         return D, steps
 
+    def decrement(self, column: int, gradient: np.ndarray) -> float:
+        """<g, V^-1 g> by the last factor of this column's own V, shape (q,); infinite without one.
+
+        One of a sample of the rows will do, but not one that several columns share.
+        """
+        last = self.assembled[column]
+        if last is None or last.factor is None:
+            return np.inf
+        is_sampled = self.sample is not None and len(self.assembled) == 1
+        if last.contents is None and not is_sampled:
+            return np.inf
+        return float(gradient @ last.factor.solve(gradient[:, None])[:, 0])
+
     def _by_rows(self, curvature, gradient, forcing) -> np.ndarray | None:
         """D through active rows, corrected by what rounding has left; None if that is too much."""
         everyone = np.arange(gradient.shape[1])

@@ -25,8 +25,9 @@ Where it differs from the paper, and why:
   direction would not have done better (the second choice of Eisenstat and Walker, 1996);
 - that norm is so large for many rows that 0.001 of it can leave f several percent above its
   minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively, or
-  |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that, or the
-  gradient is a thousand times smaller than it has to be;
+  |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that, or half of
+  Newton's decrement <g, V^-1 g>, which is about that distance, is less than a part of it, or
+  the gradient is a thousand times smaller than it has to be;
 - V d = -g may also be solved by assembling and factoring V: exact, and cheaper when q is small
   against the number of conjugate gradient steps that would be needed. An assembled V is kept and
   changed by the rows that entered or left the active set since, or serves as the preconditioner;
@@ -56,6 +57,11 @@ from lasn.directions import (
     SampledCurvature,
     column_norms,
 )
+
+# A gradient so many times ``tol`` can be as small after one step, which is to leave so much of it.
+_LAST, _AND_SOME = 5.0, 0.25
+# Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
+_NEXT_TO = 0.03
 
 
 class Objective(Protocol):
@@ -273,6 +279,7 @@ def minimize(
         stuck = at_rounding & ~(column_norms(following.gradient) < norm)
         change = point.value - following.value
         settled[columns] = change <= options.tol * np.abs(following.value)
+        settled[columns] |= _is_at_minimum(solver, following, reference[columns], options)
 
         t_all, cg_all = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
         t_all[columns], cg_all[columns] = np.where(stuck, 0.0, t), cg_steps
@@ -294,9 +301,12 @@ def minimize(
 def _forcing(relative: np.ndarray, before: np.ndarray, options: NewtonOptions) -> np.ndarray:
     """mu for each column, given its relative gradient here and at the last iteration.
 
-    There is no use in solving further than ``tol`` needs.
+    Where a direction could be the last one, it is to be: solved as far as ``tol`` needs, and then
+    some, as rows will enter and leave the active set. There is no use in going further.
     """
     forcing = np.minimum(options.eta0, options.eta1 * (relative / before) ** 2)
+    is_last = relative <= _LAST * options.tol
+    forcing[is_last] = np.minimum(forcing, _AND_SOME * options.tol / relative)[is_last]
     return np.maximum(forcing, options.eta0 * np.minimum(options.tol / relative, 1.0))
 
 
@@ -349,6 +359,17 @@ def _write(result: NewtonResult, point: Point, reference: np.ndarray) -> None:
     result.relative_gradient[point.columns] = (
         result.gradient_norm[point.columns] / reference[point.columns]
     )
+
+
+def _is_at_minimum(
+    solver: DirectionSolver, point: Point, reference: np.ndarray, options: NewtonOptions
+) -> np.ndarray:
+    """Whether f is next to its minimum by Newton's decrement, and the gradient small enough."""
+    is_there = column_norms(point.gradient) <= options.tol * reference
+    for index in np.flatnonzero(is_there):
+        left = 0.5 * solver.decrement(point.columns[index], point.gradient[:, index])
+        is_there[index] = left <= _NEXT_TO * options.tol * abs(point.value[index])
+    return is_there
 
 
 def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
