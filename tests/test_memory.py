@@ -1,9 +1,18 @@
 """What memory_limit means, here and on a device."""
 
+import mmap
+
 import numpy as np
 import pytest
 
-from lasn.memory import parse_memory_limit, physical_memory, resident_memory
+from lasn.memory import (
+    _POPULATE_WRITE,
+    _advise,
+    parse_memory_limit,
+    physical_memory,
+    ready_pages,
+    resident_memory,
+)
 from lasn.problem import free_memory
 
 
@@ -80,3 +89,30 @@ def test_no_more_is_free_than_there_is(place):
 
         most = torch.cuda.mem_get_info(place.device)[1]
     assert free_memory(place.device, None, 0) <= most
+
+
+@pytest.mark.parametrize("advise", ["the system's", None])
+@pytest.mark.parametrize("n_values", [0, 3, 5000, 300_000])
+def test_pages_are_readied_and_hold_what_they_held(n_values, advise, monkeypatch):
+    if advise is None:
+        monkeypatch.setattr("lasn.memory._advise", lambda: None)
+    array = np.arange(n_values + 2.0)
+    ready_pages(array[1:-1])
+    np.testing.assert_array_equal(array, np.arange(n_values + 2.0))
+
+
+def test_readied_pages_are_not_faulted_in_one_by_one():
+    advise = _advise()
+    first = np.frombuffer(mmap.mmap(-1, mmap.PAGESIZE), dtype=np.uint8)
+    if advise is None or advise(first.ctypes.data, mmap.PAGESIZE, _POPULATE_WRITE) != 0:
+        pytest.skip("this system readies no pages")
+    resource = pytest.importorskip("resource")
+    array = np.frombuffer(mmap.mmap(-1, 8 << 20), dtype=np.uint8)
+    ready_pages(array)
+
+    def faults():
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+    before = faults()
+    array.fill(1)
+    assert faults() - before < (8 << 20) // mmap.PAGESIZE // 2

@@ -392,14 +392,17 @@ def _start(
         coarse = Coarse(_rough_fit(sample, model.kernel, few, memory.limits, rng).model)
     first = coarse.model
     model = replace(model, W=_embed(first, model))
-    share = max(float(wide(_active(pool.only(order[:_FEW_ROWS]), first)).mean()), 0.01)
+    # Columns that share a factor are not helped by more rows in it, and a GPU's products are fast.
+    one_factor = n_problems == 1 and problem.device is None
+    scores = coarse.scores_of_all(problem) if one_factor else None
+    some = order[:_FEW_ROWS]
+    active = _active(pool.only(some), first, None if scores is None else scores[some])
+    share = max(float(wide(active).mean()), 0.01)
     k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
     n_rows = problem.n_rows
     direct = direct_solves_pay(n_rows, share * n_rows, k, n_problems)
     if not sizes and problem.device is None and direct:
         return NewtonStart(model.W), first, problem
-    # Columns that share a factor are not helped by more rows in it, and a GPU's products are fast.
-    one_factor = n_problems == 1 and problem.device is None
     ahead = share * (n_rows + sum(sizes)) if one_factor else 0.0
     n_active = active_rows_that_pay(k, ahead)
     if one_factor and not sizes and not sample_pays(k, n_active, share * n_rows):
@@ -407,10 +410,9 @@ def _start(
     least = min(_MANY, pool.n_rows // _GROWTH)
     size = min(max(least, int(n_active / share)), pool.n_rows // 2)
     chosen = sample_by_group(pool.groups, size, rng)
-    scores = coarse.scores_of_all(problem) if one_factor and share <= _NOT_ALL else None
-    active = pool.sample(chosen).near(first, 0.0, None if scores is None else scores[chosen])
-    start = _prepared(active, model, memory)
-    if scores is not None and isinstance(problem, Problem):
+    near = pool.sample(chosen).near(first, 0.0, None if scores is None else scores[chosen])
+    start = _prepared(near, model, memory)
+    if scores is not None and share <= _NOT_ALL and isinstance(problem, Problem):
         problem = _active_first(problem, scores)
     for size in sizes:
         larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
