@@ -97,10 +97,17 @@ def test_values_easy_to_keep_are_kept_and_all_rows_solved(place, sphere, monkeyp
     assert_solved(limited, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-7)
 
 
-def test_rows_are_sorted_where_conjugate_gradients_will_read_them_often(place, sphere, monkeypatch):
-    """Active ones first, by the scores of a coarse model that has seen most of them."""
+@pytest.mark.parametrize("k", [150, 300])
+@pytest.mark.parametrize("easy_to_keep", [0, 1 << 30])
+def test_rows_are_sorted_where_conjugate_gradients_will_read_them_often(
+    place, sphere, monkeypatch, k, easy_to_keep
+):
+    """Active ones first, by the scores of a coarse model that has seen most of them.
+
+    Where values are not kept, that model need not have left its scores.
+    """
     monkeypatch.setattr("lasn.training.sample_pays", lambda *given: True)
-    monkeypatch.setattr("lasn.problem._EASY_TO_KEEP", 1 << 30)
+    monkeypatch.setattr("lasn.problem._EASY_TO_KEEP", easy_to_keep)
     levels = []
     sort = lasn.training._active_first
 
@@ -121,7 +128,7 @@ def test_rows_are_sorted_where_conjugate_gradients_will_read_them_often(place, s
     monkeypatch.setattr(lasn.training, "Coarse", coarse)
     X, y, _ = sphere
     options = {"solver": "newton-cg", "tol": 1e-6, "dtype": "float64", "random_state": 0}
-    model = LASNClassifier(150, **options).fit(X, y > 0)
+    model = LASNClassifier(k, **options).fit(X, y > 0)
     assert_solved(model, X, np.where(y > 0, 1.0, -1.0), SquaredHinge(), 1e-6)
     assert len(levels) == (place.device is None)
     for level in levels:

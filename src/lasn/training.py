@@ -240,8 +240,11 @@ def find_landmarks(
             if alike:
                 return np.ones(sample.n_rows, dtype=bool)
         rough = _rough_fit(sample, kernel, first, limits, rng, with_scores=True)
-        coarse = Coarse(rough.model, rows, rough.newton.scores)
-        return to_numpy(_active(sample, rough.model, rough.newton.scores).any(axis=1))
+        scores = rough.newton.scores
+        if scores is None:
+            scores = rough.model.scores(sample.X)
+        coarse = Coarse(rough.model, rows, scores)
+        return to_numpy(_active(sample, rough.model, scores).any(axis=1))
 
     chosen = problem.place(problem.landmarks(method, k, rng, active_rows))
     return chosen, coarse, alike
