@@ -46,8 +46,10 @@ _PART_ROWS = 4
 # row and column beside features.
 _LITTLE = 16 << 20
 _A_VALUE = 160
-# From so many bytes of features on, their memory is asked for ahead of time.
+# From so many bytes of features on, their memory is asked for ahead of time, by few threads: more
+# of them wait for each other at the system's list of the process's pages.
 _MANY_BYTES = 64 << 20
+_FEW_THREADS = 3
 # From so many bytes on NumPy asks for large pages.
 _LARGE = 4 << 20
 # Beside the features themselves, a fit copies the active ones: up to half of them.
@@ -267,7 +269,8 @@ class MemoryBlocks:
         starts = range(0, max(1, self.n_rows), size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)
-        self.is_large = n_kept * size * row_bytes >= _MANY_BYTES
+        is_large = n_kept * size * row_bytes >= _MANY_BYTES
+        self.readies_pages = is_large and threads <= _FEW_THREADS
         # Features, copies of active ones, as much again, of which another copy is made, and as much
         # for inner products of active ones.
         self.has_room_to_map = budget >= (4.0 + _ROOM_FOR_COPIES) * row_bytes * self.n_rows
@@ -437,7 +440,7 @@ class _MemoryBlock:
         self.times_read += 1
         if self.keep and (self.times_read > 1 or not self.source.once):
             room = self.source.workspace.take(self.n_rows, self.n_columns, self.dtype)
-            if self.source.is_large:
+            if self.source.readies_pages:
                 ready_pages(room)
             self.kept = self._compute(room)
             return self.kept

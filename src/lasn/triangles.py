@@ -22,8 +22,8 @@ from lasn.threads import n_threads, run_in_threads
 # the triangle and its stride, B and its stride.
 _ARGUMENTS, _FIRST_INTEGER = 11, 4
 _NUMBERS = {"float32": ("s", ctypes.c_float), "float64": ("d", ctypes.c_double)}
-# Smaller matrices are factored at once.
-_SMALL = 256
+# Smaller matrices are factored at once, and fewer rows of a product are no thread's work.
+_SMALL, _FEWEST_ROWS = 256, 125
 
 Triangular = Callable[[np.ndarray, np.ndarray], None]
 
@@ -137,7 +137,8 @@ def _fill_inverse(A: np.ndarray, M: np.ndarray) -> None:
 
 
 def _in_parts(n_rows: int, work: Callable[[slice], None], triangle: bool = False) -> None:
-    """Call ``work`` on a slice of the rows for each thread; those of a triangle grow longer."""
-    shares = np.linspace(0.0, 1.0, n_threads() + 1)
+    """Call ``work`` on a slice of the rows for each thread; those of a triangle grow shorter."""
+    n_parts = max(1, min(n_threads(), n_rows // _FEWEST_ROWS))
+    shares = np.linspace(0.0, 1.0, n_parts + 1)
     ends = (n_rows * (np.sqrt(shares) if triangle else shares)).round().astype(int)
     run_in_threads([partial(work, slice(a, b)) for a, b in pairwise(ends) if b > a])
