@@ -81,7 +81,7 @@ class Block(Protocol):
     def matrix(self, rows: Any = None) -> Any:
         """The rows, or those at the given positions: shape (rows, n_columns), dense or CSR.
 
-        Positions may be a slice where they ``is_kept`` and NumPy's.
+        In a block of NumPy's that is kept, positions may be a slice that starts with the first row.
 
         All rows are valid until a matrix is asked for again; chosen rows may be kept.
         """

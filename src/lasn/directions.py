@@ -231,9 +231,9 @@ class DirectionSolver:
         return D, steps
 
     def decrement(self, column: int, gradient: np.ndarray) -> float:
-        """<g, V^-1 g> by the last factor of this column's own V, shape (q,); infinite without one.
+        """<g, V^-1 g> for g of shape (q,), by this column's own last factor; infinite without one.
 
-        One of a sample of the rows will do, but not one that several columns share.
+        A V of a sample of the rows will do, but not one that several columns share.
         """
         last = self.assembled[column]
         if last is None or last.factor is None:

@@ -98,7 +98,11 @@ class Training:
 
 @dataclass
 class Coarse:
-    """A model with few of the landmarks; its scores, shape (m, c), of the rows at m positions."""
+    """A model with few of the landmarks, and what is known of its scores.
+
+    ``scores``, shape (m, c), are those of the problem's rows at the positions ``rows``, shape (m,);
+    None where the model was not fitted to rows of this problem, or those are elsewhere.
+    """
 
     model: Model
     rows: Any = None
@@ -435,6 +439,7 @@ def _start_pays(n_rows: int, n_variables: int, n_problems: int, known: bool) -> 
 def _active_first(problem: Problem, scores: np.ndarray) -> Problem:
     """The same problem: rows that are active at these scores first, those furthest from it last.
 
+    Scores have shape (n, c). Rows stay in their order where they rest by as many of ``_LEVELS``.
     Then most blocks are active as a whole, or at rest, and products with Hessians need not read
     what rests, or copy what does not.
     """
