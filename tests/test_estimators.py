@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-import lasn.training
+import lasn.starts
 from lasn import LASNClassifier, LASNRegressor
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
@@ -264,8 +264,8 @@ def test_a_sample_saves_steps_over_all_rows(rng, monkeypatch, k):
     y = np.digitize(np.sum(X**2, axis=1) + 0.3 * rng.normal(size=2000), [1.5, 2.5, 4.0])
     model = LASNClassifier(k, C=100.0, gamma=0.5, tol=1e-6, random_state=0)
     scores, steps = [], []
-    for least in (lasn.training._ENOUGH, len(X) + 1):
-        monkeypatch.setattr(lasn.training, "_ENOUGH", least)
+    for least in (lasn.starts._ENOUGH, len(X) + 1):
+        monkeypatch.setattr(lasn.starts, "_ENOUGH", least)
         model.set_params(landmarks=X[:k])
         scores.append(model.fit(X, y).decision_function(X))
         steps.append(sum(1 + np.sum(record["cg_steps"]) for record in model.history_))

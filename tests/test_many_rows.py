@@ -7,6 +7,7 @@ from places import every_place
 from reference import certificate
 from sklearn.svm import LinearSVC
 
+import lasn.starts
 import lasn.training
 from lasn import LASNClassifier, LASNRegressor
 from lasn.arrays import to_numpy
@@ -106,10 +107,10 @@ def test_rows_are_sorted_where_conjugate_gradients_will_read_them_often(
 
     Where values are not kept, that model need not have left its scores.
     """
-    monkeypatch.setattr("lasn.training.sample_pays", lambda *given: True)
+    monkeypatch.setattr("lasn.starts.sample_pays", lambda *given: True)
     monkeypatch.setattr("lasn.problem._EASY_TO_KEEP", easy_to_keep)
     levels = []
-    sort = lasn.training._active_first
+    sort = lasn.starts._active_first
 
     def noted(problem, scores):
         np.testing.assert_allclose(scores, noted.coarse.scores(problem.X), atol=1e-6)
@@ -124,7 +125,7 @@ def test_rows_are_sorted_where_conjugate_gradients_will_read_them_often(
         noted.coarse = model
         return prepared(model, *known)
 
-    monkeypatch.setattr(lasn.training, "_active_first", noted)
+    monkeypatch.setattr(lasn.starts, "_active_first", noted)
     monkeypatch.setattr(lasn.training, "Coarse", coarse)
     X, y, _ = sphere
     options = {"solver": "newton-cg", "tol": 1e-6, "dtype": "float64", "random_state": 0}
@@ -152,9 +153,9 @@ def test_classes_of_most_rows_active_start_from_zero(monkeypatch, landmarks, noi
     X = rng.normal(size=(N_ROWS, 3))
     y = np.argmax(X + noise * rng.normal(size=X.shape), axis=1)
     found = []
-    are_alike = lasn.training._are_alike
+    are_alike = lasn.starts.are_alike
     monkeypatch.setattr(
-        "lasn.training._are_alike", lambda *given: (found.append(are_alike(*given)), found[-1])[1]
+        "lasn.starts.are_alike", lambda *given: (found.append(are_alike(*given)), found[-1])[1]
     )
     model = LASNClassifier(150, landmarks=landmarks, tol=1e-6, random_state=0).fit(X, y)
     assert found == [noise > 0.0]

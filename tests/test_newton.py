@@ -349,7 +349,7 @@ def _systems(condition):
 def test_conjugate_gradients_reach_the_forcing_term_of_each_column():
     V, B = _systems(1e3)
     forcing = np.array([0.5, 1e-2, 1e-6, 1e-10])
-    X, steps = conjugate_gradients(lambda P, columns: V @ P, B, forcing, 200)
+    X, steps, _ = conjugate_gradients(lambda P, columns: V @ P, B, forcing, 200)
     residual = np.linalg.norm(V @ X - B, axis=0) / np.linalg.norm(B, axis=0)
     assert np.all(residual <= forcing * (1 + 1e-6))
     assert list(steps) == sorted(steps)
@@ -358,7 +358,7 @@ def test_conjugate_gradients_reach_the_forcing_term_of_each_column():
 
 def test_an_exact_preconditioner_needs_one_step():
     V, B = _systems(1e6)
-    _, steps = conjugate_gradients(
+    _, steps, _ = conjugate_gradients(
         lambda P, columns: V @ P, B, np.full(4, 1e-6), 200, lambda R, columns: np.linalg.solve(V, R)
     )
     assert steps.max() <= 2
@@ -372,7 +372,7 @@ def test_columns_that_are_done_take_no_part_in_products():
         seen.append(len(columns))
         return V @ P
 
-    _, steps = conjugate_gradients(product, B, np.array([0.9, 0.5, 1e-3, 1e-9]), 200)
+    _, steps, _ = conjugate_gradients(product, B, np.array([0.9, 0.5, 1e-3, 1e-9]), 200)
     assert sum(seen) == steps.sum()
     assert seen[0] == 4
     assert seen[-1] == 1
@@ -407,7 +407,7 @@ def test_what_rounding_leaves_of_a_solution_by_rows_is_corrected(left, solved):
     curvature = _RoundedRows(V, left)
     solver = DirectionSolver("auto", 100, [None] * 4)
     forcing = np.full(4, 0.1)
-    D, steps = solver.solve(curvature, np.arange(4), G, forcing, np.zeros((30, 4)))
+    D, steps, _ = solver.solve(curvature, np.arange(4), G, forcing, np.zeros((30, 4)))
     assert curvature.solved == solved
     assert not steps.any()
     assert np.all(np.linalg.norm(V @ D + G, axis=0) <= 0.1 * np.linalg.norm(G, axis=0))
@@ -418,15 +418,32 @@ def test_solutions_by_rows_that_cannot_be_corrected_are_given_up():
     curvature = _RoundedRows(V, 1.5)
     solver = DirectionSolver("auto", 200, [None] * 4)
     for solved in (3, 3):  # not tried a second time
-        D, steps = solver.solve(curvature, np.arange(4), G, np.full(4, 0.1), np.zeros((30, 4)))
+        D, steps, _ = solver.solve(curvature, np.arange(4), G, np.full(4, 0.1), np.zeros((30, 4)))
         assert curvature.solved == solved
         assert steps.all()
         assert np.all(np.linalg.norm(V @ D + G, axis=0) <= 0.11 * np.linalg.norm(G, axis=0))
 
 
+@pytest.mark.parametrize("max_iter", [0, 1, 5, 30])
+def test_conjugate_gradients_say_what_is_left_of_the_decrement(max_iter):
+    """<b, V^-1 b> = <b, x> + <r, V^-1 r>, the last by the preconditioner."""
+    V, B = _systems(1e3)
+    inverse = np.linalg.inv(V)
+    nearly = np.linalg.inv(V + 0.1 * np.diag(np.diag(V)))
+    X, _, left = conjugate_gradients(
+        lambda P, columns: V @ P, B, np.full(4, 1e-3), max_iter, lambda R, columns: nearly @ R
+    )
+    R = B - V @ X
+    np.testing.assert_allclose(left, np.einsum("qc,qr,rc->c", R, nearly, R), rtol=1e-6, atol=1e-12)
+    whole = np.einsum("qc,qr,rc->c", B, inverse, B)
+    np.testing.assert_allclose(
+        np.einsum("qc,qc->c", B, X) + np.einsum("qc,qr,rc->c", R, inverse, R), whole, rtol=1e-6
+    )
+
+
 def test_conjugate_gradients_stop_at_their_limit():
     V, B = _systems(1e12)
-    _, steps = conjugate_gradients(lambda P, columns: V @ P, B, np.full(4, 1e-15), 7)
+    _, steps, _ = conjugate_gradients(lambda P, columns: V @ P, B, np.full(4, 1e-15), 7)
     assert steps.max() == 7
 
 

@@ -116,7 +116,7 @@ def test_solving_backs_off_to_smaller_blocks(binary, device):
 
 
 @every_device
-@pytest.mark.parametrize("made", ["classes", "targets", "order"])
+@pytest.mark.parametrize("made", ["classes", "targets"])
 def test_what_is_made_of_labels_is_made_on_the_cpu(rng, run_short, made, device):
     torch, place = torch_device(device)
     from lasn import estimators
@@ -127,7 +127,6 @@ def test_what_is_made_of_labels_is_made_on_the_cpu(rng, run_short, made, device)
     holder, name, words = {
         "classes": (torch.Tensor, "unique", "the list of classes"),
         "targets": (estimators, "class_weights", "targets"),
-        "order": (torch, "randperm", "an order of the rows"),
     }[made]
     run_short(holder, name, 1)
     with pytest.warns(UserWarning, match=f"going on with {words} made on the CPU"):

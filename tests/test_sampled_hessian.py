@@ -77,7 +77,7 @@ def test_it_is_made_anew_where_that_saves_steps_and_only_there(parts):
 
     solve(expected_steps=1)
     assert sampled.is_at(0.0 * W)
-    _, steps = solve(expected_steps=10**6)
+    _, steps, _ = solve(expected_steps=10**6)
     assert sampled.is_at(point.W)
     assert steps.max() < 20
     made = solver.assembled
@@ -98,6 +98,6 @@ def test_many_classes_of_few_active_rows_make_none(monkeypatch):
     fit = LASNClassifier(300, tol=1e-6, random_state=0).fit
     without = fit(X, y).decision_function(X)
     assert not made
-    monkeypatch.setattr("lasn.training.direct_solves_pay", lambda *given: False)
+    monkeypatch.setattr("lasn.starts.direct_solves_pay", lambda *given: False)
     assert_allclose(fit(X, y).decision_function(X), without, atol=1e-3)
     assert made

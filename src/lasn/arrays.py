@@ -127,11 +127,6 @@ def nonzero(mask: Any) -> Any:
     return mask.nonzero().squeeze(1) if is_tensor(mask) else np.flatnonzero(mask)
 
 
-def ascending(array: Any) -> Any:
-    """The values of an array of shape (n,) in rising order."""
-    return array.sort().values if is_tensor(array) else np.sort(array)
-
-
 def positive_part(array: Any) -> Any:
     """max(0, x), elementwise."""
     return array.clamp(min=0.0) if is_tensor(array) else np.maximum(array, 0.0)
@@ -174,25 +169,6 @@ def unique_inverse(labels: Any) -> tuple[np.ndarray, Any]:
         return to_numpy(classes), positions.to(labels.device)
     classes = np.unique(labels)  # which sorts nothing where it can do without
     return classes, np.searchsorted(classes, labels)
-
-
-def permutation(n: int, rng: np.random.RandomState, place: Any) -> Any:
-    """0, ..., n - 1 in random order, in the place where the array ``place`` is.
-
-    A device without room for that leaves them in the host's memory: sorting takes several times the
-    room of the result.
-    """
-    if not is_tensor(place):
-        return rng.permutation(n)
-    torch = sys.modules["torch"]
-    seed = int(rng.randint(2**31))
-    plan = OrOnTheCpu("an order of the rows", place.device)
-
-    def shuffle() -> Any:
-        generator = torch.Generator(device=plan.device).manual_seed(seed)
-        return torch.randperm(n, generator=generator, device=plan.device)
-
-    return with_less_memory(shuffle, plan)
 
 
 def concatenate(parts: Sequence[Any]) -> Any:

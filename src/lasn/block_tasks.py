@@ -155,6 +155,13 @@ def curvature_weights(block: Block, y, cost, z, loss):
     return cost * curvature, ()
 
 
+def weights_at(block: Block, y, cost, coef, bias, loss):
+    """v at the scores of (coef, bias), and how many rows have a weight in each column."""
+    _, _, curvature = loss.expand(y, _product(block.matrix(), coef) + bias)
+    weights = cost * curvature
+    return weights, ((weights > 0.0).sum(axis=0),)
+
+
 def gather_active(block: Block, weights):
     """The rows of K that have a weight in any column, copied where that pays."""
     positions = nonzero(weights.any(axis=1))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -62,6 +62,18 @@ class Costs:
         else:
             for column in range(n_columns):
                 work(column)
+
+
+class Solutions(NamedTuple):
+    """x_c of V_c x_c = b_c, shape (q, c), and what it took; arrays of shape (c,) for the rest.
+
+    ``steps`` of conjugate gradients leave a residual r_c, and ``left`` is <r, V^-1 r> as far as a
+    preconditioner knows V. For such x, <b, V^-1 b> = <b, x> + <r, V^-1 r>.
+    """
+
+    X: np.ndarray
+    steps: np.ndarray
+    left: np.ndarray
 
 
 # A linear map for each column: (D, columns) to an array of D's shape.
@@ -181,8 +193,8 @@ class DirectionSolver:
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 
-    def solve(self, curvature, columns, gradient, forcing, W) -> tuple[np.ndarray, np.ndarray]:
-        """D with V_c d_c close to -g_c, and the conjugate gradient steps for each column.
+    def solve(self, curvature, columns, gradient, forcing, W) -> Solutions:
+        """D with V_c d_c close to -g_c for each column.
 
         ``W`` are all columns' iterates, shape (q, c).
         """
@@ -192,7 +204,7 @@ class DirectionSolver:
             assert one.factor is not None
             for column in columns:
                 self.assembled[column] = one
-            return -one.factor.solve(gradient), np.zeros(len(columns), dtype=int)
+            return _directly(-one.factor.solve(gradient))
         if way == "factor":
             D = np.empty_like(gradient)
 
@@ -205,11 +217,11 @@ class DirectionSolver:
 
             curvature.share()
             curvature.costs.for_each(len(columns), factor_and_solve)
-            return D, np.zeros(len(columns), dtype=int)
+            return _directly(D)
         if way == "rows":
             D = self._by_rows(curvature, gradient, forcing)
             if D is not None:
-                return D, np.zeros(len(columns), dtype=int)
+                return _directly(D)
             # Large kernel values: too much was lost to rounding, and will be again.
             self.rows_are_exact = False
             return self.solve(curvature, columns, gradient, forcing, W)
@@ -224,11 +236,11 @@ class DirectionSolver:
             known = [self.assembled[column] for column in columns]
             with_factors["precondition"] = _preconditioner(known)
             most = min(most, _MOST_PREPARED_STEPS)
-        D, steps = conjugate_gradients(curvature.product, -gradient, forcing, most, **with_factors)
-        self.expected_steps[way] = max(5, int(steps.max()))
+        found = conjugate_gradients(curvature.product, -gradient, forcing, most, **with_factors)
+        self.expected_steps[way] = max(5, int(found.steps.max()))
         if way == "renewed":
             self.expected_steps["prepared"] = self.expected_steps[way]
-        return D, steps
+        return found
 
     def decrement(self, column: int, gradient: np.ndarray) -> float:
         """<g, V^-1 g> for g of shape (q,), by this column's own last factor; infinite without one.
@@ -317,6 +329,12 @@ class DirectionSolver:
         return min(costs, key=lambda way: costs[way])
 
 
+def _directly(D: np.ndarray) -> Solutions:
+    """What was found without conjugate gradients."""
+    none = np.zeros(D.shape[1])
+    return Solutions(D, none.astype(int), none)
+
+
 def active_rows_that_pay(k: int, ahead: float) -> int:
     """How many active rows a Hessian should have that preconditions products with those ``ahead``.
 
@@ -394,7 +412,7 @@ def conjugate_gradients(
     forcing: np.ndarray,
     max_iter: int,
     precondition: ColumnMap = lambda R, columns: R,
-) -> tuple[np.ndarray, np.ndarray]:
+) -> Solutions:
     """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
 
     ::
@@ -414,7 +432,7 @@ def conjugate_gradients(
     P = precondition(R, columns)
     rs = np.einsum("qc,qc->c", R, P)
     target = forcing * column_norms(B)
-    steps = np.zeros(B.shape[1], dtype=int)
+    steps, left = np.zeros(B.shape[1], dtype=int), rs.copy()
     for _ in range(max_iter):
         going = column_norms(R) > target[columns]
         if not going.all():
@@ -430,7 +448,8 @@ def conjugate_gradients(
         before, rs = rs, np.einsum("qc,qc->c", R, S)
         P = S + np.divide(rs, before, out=np.zeros_like(rs), where=before > 0.0) * P
         steps[columns] += 1
-    return X, steps
+        left[columns] = rs
+    return Solutions(X, steps, left)
 
 
 def column_norms(columns: np.ndarray) -> np.ndarray:

@@ -46,12 +46,13 @@ from lasn.duplicates import distinct
 from lasn.gram import Gram
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.memory import with_less_memory
+from lasn.minimization import manners_of
 from lasn.model import Model
 from lasn.newton import NewtonOptions, Status, line_search
 from lasn.problem import Problem, free_memory
 from lasn.row_equations import RowEquations, map_size
 from lasn.threads import serial_products
-from lasn.training import manners_of, resolve_dtype, train
+from lasn.training import resolve_dtype, train
 
 # Up to this many scores, float64 costs nothing that anyone would notice.
 _SMALL = 2048

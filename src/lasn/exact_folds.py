@@ -17,11 +17,11 @@ from lasn.arrays import device_of, to_numpy
 from lasn.cross_validation import Fold, fold_columns, held_out_scores
 from lasn.exact import ExactSolver, train_exact
 from lasn.kernels import Kernel
+from lasn.minimization import manners_of
 from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.problem import Problem, free_memory
 from lasn.threads import serial_products
-from lasn.training import manners_of
 
 # Kernel values of all pairs of rows pay up to so many rows, where so many columns share them.
 _MOST_ROWS = 20_000

@@ -21,13 +21,14 @@ import numpy as np
 
 from lasn.cross_validation import Evaluation, Fold, fold_columns, held_out_scores
 from lasn.memory import with_less_memory
+from lasn.minimization import manners_of, minimize_with_bill
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, minimize
 from lasn.objective import RegularizedLoss
 from lasn.problem import Problem
 from lasn.search import Search
 from lasn.shared_features import GammaFeatures
-from lasn.training import Training, manners_of, minimize_with_bill, resolve_dtype
+from lasn.training import Training, resolve_dtype
 
 # What twice the landmarks may be expected to gain, as a part of what the last doubling gained. If
 # what k landmarks leave out fell like 1 / k, gains would halve; for smooth kernels it falls faster.

@@ -60,8 +60,9 @@ from lasn.directions import (
 
 # A gradient so many times ``tol`` can be as small after one step, which is to leave so much of it.
 _LAST, _AND_SOME = 5.0, 0.25
-# Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
-_NEXT_TO = 0.03
+# What is left of f, in units of ``tol``: by its gradient or by Newton's decrement, and by the
+# latter where its Hessian is that of the last point.
+_NEAR, _NEXT_TO = 0.1, 0.03
 
 
 class Objective(Protocol):
@@ -154,6 +155,9 @@ class NewtonOptions:
     max_cg_iter: int = 1000
 
 
+_DEFAULTS = NewtonOptions()
+
+
 @dataclass
 class NewtonStart:
     """Where Newton's method starts.
@@ -224,7 +228,7 @@ class NewtonResult:
 def minimize(
     objective: Objective,
     start: NewtonStart,
-    options: NewtonOptions = NewtonOptions(),  # noqa: B008 - frozen
+    options: NewtonOptions = _DEFAULTS,
     on_iteration: Callable[[np.ndarray, dict[str, Any]], bool | None] | None = None,
 ) -> NewtonResult:
     """Minimise the objective's c functions from ``start.W``, shape (q, c).
@@ -269,9 +273,13 @@ def minimize(
         forcing = _forcing(relative, before[columns], options)
         before[columns] = relative
         curvature = objective.curvature(point)
-        D, cg_steps = solver.solve(curvature, columns, point.gradient, forcing, result.W)
-        line = objective.line(point, D)
+        D, cg_steps, left = solver.solve(curvature, columns, point.gradient, forcing, result.W)
         slope = np.einsum("qc,qc->c", point.gradient, D)
+        # Newton's decrement, half of which is about f - min f, is known before the step is taken.
+        is_near = 0.5 * (left - slope) <= _NEAR * options.tol * np.abs(point.value)
+        if np.all(is_near & (relative <= options.tol)):
+            break
+        line = objective.line(point, D)
         noisy = relative <= 4.0 * objective.precision
         t, at_rounding = line_search(line, point.value, slope, options, noisy)
         following = line.point(t)
@@ -375,7 +383,7 @@ def _is_at_minimum(
 def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
     relative = result.relative_gradient[point.columns]
     # f - min f <= |g|^2 / 2, since V is never less than the identity.
-    near = 0.5 * column_norms(point.gradient) ** 2 <= 0.1 * options.tol * np.abs(point.value)
+    near = 0.5 * column_norms(point.gradient) ** 2 <= _NEAR * options.tol * np.abs(point.value)
     near |= relative <= 1e-3 * options.tol
     done = (relative <= options.tol) & (settled[point.columns] | near)
     return _leave(result, point, done, Status.CONVERGED)

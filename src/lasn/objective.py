@@ -37,7 +37,7 @@ from lasn.arrays import (
     to_numpy,
     wide,
 )
-from lasn.blocks import BlockSource
+from lasn.blocks import BlockSource, Work
 from lasn.directions import Assembled
 from lasn.factors import factorize, refined_solution
 from lasn.inner_products import KeptInnerProducts
@@ -136,6 +136,11 @@ class RegularizedLoss:
         # Targets and costs of the columns that were worked on last.
         self._chosen: tuple[bytes, list[Any], list[Any]] = (b"", [], [])
 
+    @property
+    def work(self) -> Work:
+        """What was read and computed so far."""
+        return replace(self.blocks.work)
+
     def begin(self, W: np.ndarray) -> tuple[LossPoint, np.ndarray]:
         columns = np.arange(self.n_problems)
         shared = (*self._scores(W), self.loss)
@@ -154,6 +159,13 @@ class RegularizedLoss:
         """<w, x~> for every row, shape (n, c): one pass."""
         scores, _ = self.blocks.run(tasks.score, shared=self._scores(W))
         return to_numpy(concatenate(self.blocks.collect(scores)))
+
+    def curvature_at(self, W: np.ndarray, columns: np.ndarray) -> LossCurvature:
+        """V_c at W, shape (q + 1, len(columns)), for those columns: one pass."""
+        weights, (n_active,) = self._run(
+            tasks.weights_at, columns, shared=(*self._scores(W), self.loss)
+        )
+        return LossCurvature(self, weights, to_numpy(n_active).astype(int), columns)
 
     def curvature(self, point: LossPoint) -> LossCurvature:
         weights, _ = self._run(

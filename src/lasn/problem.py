@@ -25,6 +25,7 @@ from lasn.row_forms import packed
 
 # Kernel values that take no more bytes than this are kept: a look at all rows costs little then.
 _EASY_TO_KEEP = 128 << 20
+_A_FEW_BLOCKS = 64 << 20
 # A device that has not even this much memory left cannot be helped by smaller blocks.
 _LEAST_BUDGET = 64 << 20
 
@@ -188,11 +189,9 @@ class Problem:
         """Whether computing kernel values again costs little, against keeping them."""
         if model.landmarks is None:
             return False
-        kept = memory.keeps(self.n_rows, model)
-        size = self.n_rows * model.landmarks.shape[0] * model.dtype.itemsize
-        if self.device is None and kept and size <= _EASY_TO_KEEP:
+        if self.device is None and memory.keeps_easily(self.n_rows, model):
             return False
-        return model.columns.is_cheap(self.X, kept)
+        return model.columns.is_cheap(self.X, memory.keeps(self.n_rows, model))
 
     def free_memory(self, limit: Any, reserved: int) -> int:
         """Bytes that may still be taken, where the rows are."""
@@ -229,7 +228,17 @@ class Memory:
 
     def keeps(self, n_rows: int, model: Model) -> bool:
         """Whether there is room for the kernel values of so many rows."""
-        return n_rows * model.landmarks.shape[0] * model.dtype.itemsize <= self.budget
+        return _size(n_rows, model) <= self.budget
+
+    def keeps_easily(self, n_rows: int, model: Model) -> bool:
+        """Whether they are so few that it would not pay to do without."""
+        return _size(n_rows, model) <= min(self.budget, _EASY_TO_KEEP)
+
+    def set_aside(self) -> Memory:
+        """A little of it, for rows of which next to none are kept: room for a few blocks."""
+        few = min(self.budget // 8, _A_FEW_BLOCKS)
+        self.budget -= few
+        return replace(self, budget=few, workspace=Workspace())
 
     def can_shrink(self) -> bool:
         return self.device is not None and self.budget > _LEAST_BUDGET
@@ -241,6 +250,11 @@ class Memory:
             free = free_memory(self.device, self.limits["memory_limit"], 0)
             self.budget = max(min(self.budget, free), _LEAST_BUDGET // 2)
         return f"blocks of {self.budget / 1e9:.2f} GB in all"
+
+
+def _size(n_rows: int, model: Model) -> int:
+    """Bytes of the kernel values of so many rows."""
+    return n_rows * model.landmarks.shape[0] * model.dtype.itemsize
 
 
 def free_memory(device: Any, limit: Any, reserved: int) -> int:

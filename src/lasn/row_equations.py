@@ -136,7 +136,7 @@ class RowEquations:
         size = np.maximum(np.linalg.norm(R, axis=0), np.finfo(float).tiny)
         forcing = np.sqrt(2.0 * target) / size
         inverse = self._nystroem_inverse(v, union)
-        change, steps = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
+        change, steps, _ = conjugate_gradients(product, R, forcing, _MAX_CG_STEPS, inverse)
         x = np.zeros_like(v)
         x[union] = scale * (first + change)
         return x, steps

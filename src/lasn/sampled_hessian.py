@@ -56,9 +56,9 @@ class SampledHessian:
     def at(self, W: np.ndarray) -> list[Assembled | None]:
         """V at W, shape (q + 1, c), once for each column."""
         self.W = W.copy()
-        point, _ = self.objective.begin(W)
-        mean = self.objective.curvature(point).assemble_mean(np.arange(W.shape[1]))
-        return [as_preconditioner(mean)] * W.shape[1]
+        columns = np.arange(W.shape[1])
+        mean = self.objective.curvature_at(W, columns).assemble_mean(columns)
+        return [as_preconditioner(mean)] * len(columns)
 
     def is_at(self, W: np.ndarray) -> bool:
         """Whether the last one was made for this W."""

@@ -49,13 +49,14 @@ from lasn.exact_folds import exact_folds, exact_pays
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import more_landmarks
 from lasn.memory import with_less_memory
+from lasn.minimization import manners_of
 from lasn.model import Model
 from lasn.newton import NewtonOptions
 from lasn.problem import Problem
 from lasn.shared_features import Function, SharedFeatures
 from lasn.stand_ins import Landmarks, with_stand_ins
 from lasn.threads import serial_products
-from lasn.training import Training, find_landmarks, manners_of, resolve_dtype
+from lasn.training import Training, find_landmarks, resolve_dtype
 
 # Rows times columns (classes times folds) up to which the whole grid is tried on all rows, and the
 # fewest rows that it is tried on otherwise.
