@@ -41,11 +41,12 @@ _WORK = 1e9
 _ENOUGH, _FEW_VARIABLES = 500, 125
 # A sample's minimum is no nearer to that of all rows than this.
 _SAMPLED = NewtonOptions(tol=2e-2, max_iter=4)
-# A sample with so many active rows for each feature tells Hessians well enough to take a few steps
-# by them, if it is no more than this part of the rows.
-_ACTIVE_ROWS_A_FEATURE = 50
+# A part of the rows with so many active ones for each feature, at least and at best, tells Hessians
+# well enough to take a few steps by them; directions are no more exact than those.
+_LEAST_FOR_A_FEATURE, _BEST_FOR_A_FEATURE = 40, 80
 _LARGEST_PART = 0.25
-SUBSAMPLED = NewtonOptions(tol=5e-3, max_iter=4, eta0=0.1)
+STEPS_BY_A_PART = 4
+FORCING_BY_A_PART = 0.1
 # A glance is a fit with an eighth of the landmarks, but so many at least and twice as many at most,
 # and so many rows for each. Where it leaves this share of them active in each of several columns,
 # their Hessians are alike.
@@ -151,16 +152,16 @@ def find_start(
     share = max(float(wide(active).mean()), 0.01)
     k, sizes = model.landmarks.shape[0], _sample_sizes(problem.n_rows, MAX_KMEANS_ROWS)
     n_rows = problem.n_rows
-    n_telling = 0
+    n_part = 0
     is_much = k > _FEW_VARIABLES and not memory.keeps_easily(n_rows, model)
     if sizes and problem.device is None and is_much and problem.is_cheap(model, memory):
-        n_telling = _rows_that_tell_hessians(k, share, n_rows, pool.n_rows)
-    if n_telling:
-        sizes = [n_telling, *(size for size in sizes if size >= 2 * n_telling)]
+        n_part = _rows_that_tell_hessians(k, share, n_rows, pool.n_rows)
+    if n_part:
+        sizes = [n_part]
     direct = direct_solves_pay(n_rows, share * n_rows, k, n_problems)
     if not sizes and problem.device is None and direct:
         return Start(problem, first, NewtonStart(model.W))
-    ahead = share * (n_telling or n_rows + sum(sizes)) if one_factor else 0.0
+    ahead = share * (n_part or n_rows + sum(sizes)) if one_factor else 0.0
     n_active = active_rows_that_pay(k, ahead)
     if one_factor and not sizes and not sample_pays(k, n_active, share * n_rows):
         return Start(problem, first, NewtonStart(model.W))
@@ -171,35 +172,16 @@ def find_start(
     start = _prepared(near, model, memory)
     if scores is not None and share <= _NOT_ALL and isinstance(problem, Problem):
         problem = _active_first(problem, scores)
-    return _grown(Start(problem, first, start), pool, model, sizes, n_telling > 0, memory, rng)
-
-
-def _grown(
-    begun: Start,
-    pool: Problem,
-    model: Model,
-    sizes: list[int],
-    tells_hessians: bool,
-    memory: Memory,
-    rng,
-) -> Start:
-    """The start, bettered on samples of these sizes; the first of them may tell the Hessians."""
-    problem, first, start = begun.problem, begun.model, begun.newton
-    little = memory.set_aside() if tells_hessians else memory
-    part: Part | None = None
+    aside = memory.set_aside() if n_part else memory
     for size in sizes:
         larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
-        if part is None:
-            result, objective = minimize_over(larger, model, start, _SAMPLED, memory)
-            if tells_hessians:
-                assert isinstance(objective, RegularizedLoss)
-                part = Part(objective, little)
-        else:
-            result, _ = minimize_over(
-                larger, model, start, SUBSAMPLED, part.memory, hessians=part.objective
-            )
+        result, objective = minimize_over(larger, model, start, _SAMPLED, memory)
         start = NewtonStart(result.W, preconditioners=elsewhere(result), sample=start.sample)
         first = replace(model, W=result.W)
+    part = None
+    if n_part:
+        assert isinstance(objective, RegularizedLoss)
+        part = Part(objective, aside)
     return Start(problem, first, start, part)
 
 
@@ -222,8 +204,11 @@ def _sample_sizes(n_rows: int, smallest: int) -> list[int]:
 
 def _rows_that_tell_hessians(k: int, share: float, n_rows: int, n_at_hand: int) -> int:
     """How many of n rows, a share of them active, have Hessians like that of all; 0 if too many."""
-    wanted = int(_ACTIVE_ROWS_A_FEATURE * k / share)
-    return wanted if wanted <= min(_LARGEST_PART * n_rows, n_at_hand) else 0
+    least, best = (
+        int(active * k / share) for active in (_LEAST_FOR_A_FEATURE, _BEST_FOR_A_FEATURE)
+    )
+    size = int(min(best, _LARGEST_PART * n_rows, n_at_hand))
+    return size if size >= least else 0
 
 
 def _prepared(active: Problem, model: Model, memory: Memory) -> NewtonStart:

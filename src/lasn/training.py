@@ -35,7 +35,7 @@ from lasn.minimization import minimize_over
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart, Status
 from lasn.problem import Memory, Problem
-from lasn.starts import MANY, SUBSAMPLED, Coarse, Part, Start
+from lasn.starts import FORCING_BY_A_PART, MANY, STEPS_BY_A_PART, Coarse, Part, Start
 from lasn.threads import serial_products, threads_for
 
 # Up to this many feature values, float64 costs nothing that anyone would notice; whoever gives rows
@@ -275,8 +275,8 @@ def _solve(
         return result
 
     if begun.part is not None:
-        exact, most = min(newton.eta0, SUBSAMPLED.eta0), SUBSAMPLED.max_iter
-        result = over(problem, replace(newton, eta0=exact, max_iter=most), begun.part)
+        options = replace(newton, eta0=FORCING_BY_A_PART, max_iter=STEPS_BY_A_PART)
+        result = over(problem, options, begun.part)
         if set(result.status) <= {Status.CONVERGED, Status.INTERRUPTED}:
             return replace(result, history=history)
         begun.part = None  # its memory is wanted
