@@ -6,7 +6,7 @@
     2  K_ll = V diag(lambda) V^T                         features.py
     3  M = V diag(lambda)^(-1/2)                         features.py
     4  features K_rl M, block by block                   kernels.py, blocks.py
-    5  minimise the reduced objective by Algorithm 1     objective.py, newton.py
+    5  minimise the reduced objective by Algorithm 1     starts.py, objective.py, newton.py
 
 Algorithm 3, prediction through beta = M w, is in ``prediction.py``.
 
