@@ -96,10 +96,14 @@ def step(block: Block, z, dz, t):
 
 
 def move(block: Block, y, cost, z, coef, bias, loss):
-    """The change of z along (coef, bias), and the objective's sums at the full step."""
+    """The change of z along (coef, bias), and the objective's sums at the full step.
+
+    The last two are the first and second derivative there, along the change.
+    """
     K = block.matrix()
     change = _product(K, coef) + bias
-    return change, _sums(K, y, cost, z + change, loss)
+    expansion = loss.expand(y, z + change)
+    return change, (*_sums_of(K, cost, expansion), *_along(cost, expansion, change))
 
 
 def gradient(block: Block, y, cost, z, loss):
@@ -121,7 +125,18 @@ def try_step(block: Block, y, cost, z, dz, t, loss):
 
 
 def _sums(K, y, cost, z, loss):
-    value, slope, curvature = loss.expand(y, z)
+    return _sums_of(K, cost, loss.expand(y, z))
+
+
+def _along(cost, expansion, dz):
+    """First and second derivative of the sum of losses along dz."""
+    _, slope, curvature = expansion
+    change = cost * dz
+    return (slope * change).sum(axis=0), (curvature * change * dz).sum(axis=0)
+
+
+def _sums_of(K, cost, expansion):
+    value, slope, curvature = expansion
     n_active = ((curvature > 0.0) & (cost > 0.0)).sum(axis=0)
     products, total = _transposed_product(K, cost * slope)
     return (cost * value).sum(axis=0), products, total, n_active
@@ -144,9 +159,7 @@ def _transposed_product(K, U):
 
 def slope_at_step(block: Block, y, cost, z, dz, t, loss):
     """First and second derivative of that sum in t."""
-    _, slope, curvature = loss.expand(y, z + t * dz)
-    first = cost * slope * dz
-    return None, (first.sum(axis=0), (cost * curvature * dz * dz).sum(axis=0))
+    return None, _along(cost, loss.expand(y, z + t * dz), dz)
 
 
 def curvature_weights(block: Block, y, cost, z, loss):

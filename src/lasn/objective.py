@@ -149,11 +149,11 @@ class RegularizedLoss:
         return self._point(W, columns, predictions, sums), at_zero
 
     def line(self, point: LossPoint, D: np.ndarray) -> LossLine:
-        changes, sums = self._run(
+        changes, (*sums, first, second) = self._run(
             tasks.move, point.columns, point.predictions, shared=(*self._scores(D), self.loss)
         )
         full_step = self._point(point.W + D, point.columns, point.predictions, sums)
-        return LossLine(self, point, D, changes, full_step)
+        return LossLine(self, point, D, changes, full_step, (to_numpy(first), to_numpy(second)))
 
     def scores(self, W: np.ndarray) -> np.ndarray:
         """<w, x~> for every row, shape (n, c): one pass."""
@@ -215,13 +215,17 @@ class RegularizedLoss:
 
 @dataclass
 class LossLine:
-    """f along D: predictions at w + t d are z + t dz."""
+    """f along D: predictions at w + t d are z + t dz.
+
+    ``at_full_step`` are the derivatives of the sum of losses in t, at 1.
+    """
 
     objective: RegularizedLoss
     start: LossPoint
     D: np.ndarray
     changes: list[Any]
     full_step: LossPoint
+    at_full_step: tuple[np.ndarray, np.ndarray]
 
     def value(self, t: np.ndarray) -> np.ndarray:
         if np.all(t == 1.0):
@@ -239,14 +243,17 @@ class LossLine:
 
     def slope(self, t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         D, start = self.D, self.start
-        _, (first, second) = self.objective._run(
-            tasks.slope_at_step,
-            start.columns,
-            start.predictions,
-            self.changes,
-            shared=(t, self.objective.loss),
-            n_read=0,
-        )
+        if np.all(t == 1.0):
+            first, second = self.at_full_step
+        else:
+            _, (first, second) = self.objective._run(
+                tasks.slope_at_step,
+                start.columns,
+                start.predictions,
+                self.changes,
+                shared=(t, self.objective.loss),
+                n_read=0,
+            )
         squares = np.einsum("qc,qc->c", D, D)
         along = np.einsum("qc,qc->c", start.W, D) + t * squares
         return along + to_numpy(first), squares + to_numpy(second)
