@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from lasn.arrays import unique_inverse
 from lasn.chunks import Chunk, Chunks
 from lasn.kernels import column_moments
 
@@ -188,7 +189,7 @@ def _weigh_labels(y: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
         raise ValueError(f"y should be a 1d array, got an array of shape {y.shape} instead.")
     if y.dtype.kind == "f":
         _check_finite("y", y)
-    labels, codes = np.unique(y, return_inverse=True)
+    labels, codes = unique_inverse(y)
     return labels, np.bincount(codes, weight, len(labels))
 
 
