@@ -239,6 +239,36 @@ def test_newtons_decrement_tells_that_the_minimum_is_reached(place, monkeypatch)
     np.testing.assert_allclose(result.value, lowest.value, rtol=1e-3)
 
 
+class SteepAndFlat(LogCosh):
+    """1/2 (w_1^2 + 10^6 w_2^2) - 200 w_1 - 10^6 w_2: nearly all of the gradient is along w_2."""
+
+    n_variables, n_problems = 2, 1
+    curvatures, b = np.array([1.0, 1e6]), np.array([200.0, 1e6])
+
+    def f(self, W, columns):
+        return (0.5 * self.curvatures[:, None] * W**2 - self.b[:, None] * W).sum(axis=0)
+
+    def g(self, W, columns):
+        return self.curvatures[:, None] * W - self.b[:, None]
+
+    def h(self, w, column):
+        return np.diag(self.curvatures)
+
+    def gradient_norm_at_zero(self):
+        return np.array([np.linalg.norm(self.b)])
+
+
+def test_a_step_of_little_change_is_not_the_last_where_its_direction_was_not_solved(place):
+    """One conjugate gradient step along w_2 lessens the gradient enough, and f by next to nothing."""
+    objective = SteepAndFlat(place)
+    start = NewtonStart(np.array([[0.0], [0.995]]))
+    result = minimize(objective, start, NewtonOptions(tol=1e-3, solver="newton-cg"))
+    assert result.history[0]["cg_steps"] == 1
+    assert result.history[0]["relative_gradient"] <= 1e-3
+    lowest = -0.5 * float((objective.b**2 / objective.curvatures).sum())
+    assert result.value[0] - lowest <= 1e-3 * abs(lowest)
+
+
 @pytest.mark.parametrize(
     ("contents", "n_columns", "sample", "is_told"),
     [

@@ -24,7 +24,8 @@ Where it differs from the paper, and why:
   step lessened it by little, it was rows that entered or left the active set, and a more exact
   direction would not have done better (the second choice of Eisenstat and Walker, 1996);
 - that norm is so large for many rows that 0.001 of it can leave f several percent above its
-  minimum. So f must have settled too: the last step changed it by less than ``tol``, relatively, or
+  minimum. So f must have settled too: the last step changed it, and what its direction left
+  unsolved would have, by less than ``tol``, relatively, or
   |g|^2 / 2, which bounds the distance to the minimum, is less than a tenth of that, or half of
   Newton's decrement <g, V^-1 g>, which is about that distance, is less than a part of it, or
   the gradient is a thousand times smaller than it has to be;
@@ -60,9 +61,8 @@ from lasn.directions import (
 
 # A gradient so many times ``tol`` can be as small after one step, which is to leave so much of it.
 _LAST, _AND_SOME = 5.0, 0.25
-# What is left of f, in units of ``tol``: by its gradient or by Newton's decrement, and by the
-# latter where its Hessian is that of the last point.
-_NEAR, _NEXT_TO = 0.1, 0.03
+# Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
+_NEXT_TO = 0.03
 
 
 class Objective(Protocol):
@@ -275,17 +275,14 @@ def minimize(
         curvature = objective.curvature(point)
         D, cg_steps, left = solver.solve(curvature, columns, point.gradient, forcing, result.W)
         slope = np.einsum("qc,qc->c", point.gradient, D)
-        # Newton's decrement, half of which is about f - min f, is known before the step is taken.
-        is_near = 0.5 * (left - slope) <= _NEAR * options.tol * np.abs(point.value)
-        if np.all(is_near & (relative <= options.tol)):
-            break
         line = objective.line(point, D)
         noisy = relative <= 4.0 * objective.precision
         t, at_rounding = line_search(line, point.value, slope, options, noisy)
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
         stuck = at_rounding & ~(column_norms(following.gradient) < norm)
-        change = point.value - following.value
+        # What the step has changed, and what a direction that was not solved further has left.
+        change = point.value - following.value + 0.5 * left
         settled[columns] = change <= options.tol * np.abs(following.value)
         settled[columns] |= _is_at_minimum(solver, following, reference[columns], options)
 
@@ -383,7 +380,7 @@ def _is_at_minimum(
 def _leave_converged(result, point: Point, settled: np.ndarray, options: NewtonOptions) -> Point:
     relative = result.relative_gradient[point.columns]
     # f - min f <= |g|^2 / 2, since V is never less than the identity.
-    near = 0.5 * column_norms(point.gradient) ** 2 <= _NEAR * options.tol * np.abs(point.value)
+    near = 0.5 * column_norms(point.gradient) ** 2 <= 0.1 * options.tol * np.abs(point.value)
     near |= relative <= 1e-3 * options.tol
     done = (relative <= options.tol) & (settled[point.columns] | near)
     return _leave(result, point, done, Status.CONVERGED)
