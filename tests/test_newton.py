@@ -259,7 +259,7 @@ class SteepAndFlat(LogCosh):
 
 
 def test_a_step_of_little_change_is_not_the_last_where_its_direction_was_not_solved(place):
-    """One conjugate gradient step along w_2 lessens the gradient enough, and f by next to nothing."""
+    """One conjugate gradient step along w_2 lessens the gradient enough, f hardly."""
     objective = SteepAndFlat(place)
     start = NewtonStart(np.array([[0.0], [0.995]]))
     result = minimize(objective, start, NewtonOptions(tol=1e-3, solver="newton-cg"))
