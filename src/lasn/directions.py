@@ -240,7 +240,8 @@ class DirectionSolver:
         self.expected_steps[way] = max(5, int(found.steps.max()))
         if way == "renewed":
             self.expected_steps["prepared"] = self.expected_steps[way]
-        return found
+        # Without a preconditioner nothing is known of V^-1 but that it is at most 1: far too much.
+        return found if way != "plain" else found._replace(left=0.0 * found.left)
 
     def decrement(self, column: int, gradient: np.ndarray) -> float:
         """<g, V^-1 g> for g of shape (q,), by this column's own last factor; infinite without one.
