@@ -25,6 +25,7 @@ from lasn.row_forms import packed
 
 # Kernel values that take no more bytes than this are kept: a look at all rows costs little then.
 _EASY_TO_KEEP = 128 << 20
+# For reading rows of which next to none are kept.
 _A_FEW_BLOCKS = 64 << 20
 # A device that has not even this much memory left cannot be helped by smaller blocks.
 _LEAST_BUDGET = 64 << 20

@@ -277,7 +277,7 @@ def _solve(
     if begun.part is not None:
         options = replace(newton, eta0=FORCING_BY_A_PART, max_iter=STEPS_BY_A_PART)
         result = over(problem, options, begun.part)
-        if set(result.status) <= {Status.CONVERGED, Status.INTERRUPTED}:
+        if Status.INTERRUPTED in result.status or set(result.status) == {Status.CONVERGED}:
             return replace(result, history=history)
         begun.part = None  # its memory is wanted
         start = NewtonStart(result.W, preconditioners=start.preconditioners, sample=start.sample)
