@@ -30,6 +30,7 @@ import numpy as np
 import scipy
 
 from lasn.arrays import device_of, is_sparse, like, times, to_numpy, wide
+from lasn.cores import all_cores
 from lasn.mapping import TimesMapping
 from lasn.memory import for_each_part
 from lasn.row_forms import add_product, fastest_form, product_cost, unpacked
@@ -509,7 +510,10 @@ class _LaplacianColumns(KernelColumns):
         from sklearn.metrics.pairwise import manhattan_distances
 
         if is_sparse(rows) or is_sparse(self.landmarks):
-            distances = manhattan_distances(_short_indices(rows), _short_indices(self.landmarks))
+            with all_cores():
+                distances = manhattan_distances(
+                    _short_indices(rows), _short_indices(self.landmarks)
+                )
         else:
             distances = cdist(rows, self.landmarks, "cityblock")
         np.multiply(distances, -self.kernel.gamma, out=out, casting="same_kind")
@@ -527,7 +531,8 @@ class _CallableColumns(KernelColumns):
 
     def _fill(self, rows, out):
         function: Any = self.kernel.name
-        values = function(rows, self.landmarks)
+        with all_cores():
+            values = function(rows, self.landmarks)
         if is_sparse(values):
             values = values.toarray()
         values = np.asarray(values)

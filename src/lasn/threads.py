@@ -21,6 +21,8 @@ from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
+from lasn.cores import SharedCores
+
 # So many always pay, and one more for so many feature values each.
 _FEW_THREADS = 4
 _VALUES_A_THREAD = 1 << 22
@@ -77,7 +79,7 @@ class _SerialProducts:
 
 _serial = _SerialProducts()
 _here = threading.local()
-_pools: dict[int, ThreadPoolExecutor] = {}
+_helpers: dict[int, _Helpers] = {}
 
 
 @contextmanager
@@ -130,9 +132,9 @@ def run_in_threads(jobs: Sequence[Callable[[], Result]]) -> list[Result]:
     """
     if len(jobs) <= 1:
         return [job() for job in jobs]
-    with serial_products():
-        pool = _pool(len(jobs) - 1)
-        others: list[Future[Result]] = [pool.submit(job) for job in jobs[1:]]
+    helpers = _helpers_for(len(jobs) - 1)
+    with serial_products(), helpers.cores.apart():
+        others: list[Future[Result]] = [helpers.start(job) for job in jobs[1:]]
         try:
             with one_thread():
                 first = jobs[0]()
@@ -196,11 +198,25 @@ def even_slices(n_rows: int, most: int) -> int:
     return max(1, -(-n_rows // n_slices))
 
 
-def _pool(size: int) -> ThreadPoolExecutor:
+class _Helpers:
     """Threads that stay: starting them costs more than many a sum over blocks."""
-    if size not in _pools:
-        _pools[size] = ThreadPoolExecutor(size, "lasn", initializer=_mark_worker)
-    return _pools[size]
+
+    def __init__(self, size: int):
+        self.cores = SharedCores()
+        self.pool = ThreadPoolExecutor(size, "lasn", initializer=self._join)
+
+    def start(self, job: Callable[[], Result]) -> Future[Result]:
+        return self.pool.submit(self.cores.lent, job)
+
+    def _join(self) -> None:
+        _mark_worker()
+        self.cores.join()
+
+
+def _helpers_for(size: int) -> _Helpers:
+    if size not in _helpers:
+        _helpers[size] = _Helpers(size)
+    return _helpers[size]
 
 
 def _mark_worker() -> None:
@@ -209,4 +225,4 @@ def _mark_worker() -> None:
 
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork; the child starts its own.
-    os.register_at_fork(after_in_child=_pools.clear)
+    os.register_at_fork(after_in_child=_helpers.clear)
