@@ -127,11 +127,14 @@ def test_the_same_model_wherever_rows_live(rows, in_memory, tmp_path, way, limit
             sp.csr_matrix(X.astype(model.landmarks_.dtype)), y
         )
     np.testing.assert_allclose(model.landmarks_, in_memory.landmarks_, atol=1e-5)
-    np.testing.assert_allclose(model.coef_, in_memory.coef_, atol=1e-4)
+    # Directions of small eigenvalues have coefficients that depend on the last digits of rows.
+    np.testing.assert_allclose(model.coef_, in_memory.coef_, atol=1e-3)
     np.testing.assert_allclose(model.intercept_, in_memory.intercept_, atol=1e-4)
     named = X
     if hasattr(model, "feature_names_in_"):
         named = pd.DataFrame(X, columns=model.feature_names_in_)
+    scores = model.decision_function(named)
+    np.testing.assert_allclose(scores, in_memory.decision_function(X), atol=2e-5)
     assert np.mean(model.predict(named) == in_memory.predict(X)) >= 0.9999
 
 

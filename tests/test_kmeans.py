@@ -68,11 +68,15 @@ def test_centres_are_scikit_learns(rng, container, offset):
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-@pytest.mark.parametrize("n_rows", [240, 238])
-def test_rough_steps_look_at_every_other_row_if_those_are_enough(rng, n_rows):
+@pytest.mark.parametrize(
+    ("n_rows", "many", "step"), [(240, 2000, 2), (238, 2000, 1), (238, 100, 2)]
+)
+def test_rough_steps_look_at_every_other_row_if_those_are_enough(
+    rng, n_rows, many, step, monkeypatch
+):
+    monkeypatch.setattr(lasn.kmeans, "_MANY_ROWS", many)
     X = rng.normal(size=(n_rows, 3)).astype(np.float32)
     first, weight = np.array([2, 4, 100, 200]), rng.uniform(0.5, 2.0, size=n_rows)
-    step = 2 if n_rows == 240 else 1
     rough = kmeans_centres(X[::step], first // step, weight[::step], 2)
     np.testing.assert_allclose(kmeans_centres(X, first, weight, 2, 2), rough, atol=1e-5)
     fine = kmeans_centres(np.vstack([rough, X]), np.arange(4), np.append(np.zeros(4), weight), 1)

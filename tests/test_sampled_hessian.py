@@ -95,7 +95,7 @@ def test_many_classes_of_few_active_rows_make_none(monkeypatch):
     monkeypatch.setattr(
         SampledHessian, "__init__", lambda self, *given: made.append(self) or whole(self, *given)
     )
-    fit = LASNClassifier(300, tol=1e-6, random_state=0).fit
+    fit = LASNClassifier(300, tol=1e-6, landmarks="class_kmeans", random_state=0).fit
     without = fit(X, y).decision_function(X)
     assert not made
     monkeypatch.setattr("lasn.starts.direct_solves_pay", lambda *given: False)

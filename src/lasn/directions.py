@@ -35,6 +35,8 @@ _NEXT_TO_NOTHING = 1e-6
 _CORRECTIONS = 2
 # A Hessian for preconditioning wants so many active rows for each column at least.
 _ROWS_A_COLUMN = 4
+# What rounding may do to a preconditioner, V, of which the smallest eigenvalue is 1.
+_LITTLE_ROUNDING = 0.1
 # With a preconditioner, more steps than this only follow rounding errors.
 _MOST_PREPARED_STEPS = 100
 
@@ -389,8 +391,12 @@ def factored(assembled: Assembled) -> Assembled:
 
 
 def as_preconditioner(assembled: Assembled) -> Assembled:
-    """Its factor alone, made in its place."""
-    return Assembled(None, None, factorize(assembled.matrix, own=True)).elsewhere()
+    """Its factor alone, made in its place; in float32 where rounding is little beside I <= V."""
+    V = assembled.matrix
+    single = np.finfo(np.float32)
+    if isinstance(V, np.ndarray) and V.trace() <= _LITTLE_ROUNDING / single.eps:
+        V = V.astype(single.dtype)
+    return Assembled(None, None, factorize(V, own=True)).elsewhere()
 
 
 def _preconditioner(assembled: list) -> ColumnMap:

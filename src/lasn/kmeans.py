@@ -23,8 +23,8 @@ from lasn.threads import even_slices, for_each_slice
 
 # Slices of rows do not depend on the number of threads, and their scores stay in a core's cache.
 _SCORES_A_SLICE = 1 << 18
-# So many rows for each centre tell where it should go next.
-_ENOUGH_ROWS = 30
+# So many rows for each centre tell where it should go next; fewer do, of so many in all.
+_ENOUGH_ROWS, _FEWER_ROWS, _MANY_ROWS = 30, 10, 2000
 # Of so few, a product that multiplies with zeros too is the faster one.
 _FEW_CENTRES = 16
 
@@ -54,7 +54,8 @@ def kmeans_centres(
         points = np.subtract(points, origin, out=None if points is X else points)
     squares = row_norms_squared(points)
     centres = _dense(points[first])
-    other = 2 if len(squares) >= 2 * _ENOUGH_ROWS * k else 1
+    enough = max(_FEWER_ROWS * k, min(_ENOUGH_ROWS * k, _MANY_ROWS))
+    other = 2 if len(squares) >= 2 * enough else 1
     for stride, count in ((other, n_rough), (1, n_steps - n_rough)):
         some, share = points[::stride], weight[::stride]
         labels = np.full(len(share), -1)

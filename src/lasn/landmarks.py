@@ -38,7 +38,7 @@ from lasn.threads import for_each_slice, n_threads
 # k-means, and the fit on the way to the boundary, look at so many rows for each landmark.
 MIN_KMEANS_ROWS, MAX_KMEANS_ROWS = 8000, 20_000
 _ROWS_PER_LANDMARK = 40
-_LLOYD_STEPS, _ROUGH_STEPS = 5, 4
+_LLOYD_STEPS, _ROUGH_STEPS = 4, 3
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 20
 _FEWEST_ROWS = 3000
