@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from lasn import LASNClassifier
+from lasn import LASNClassifier, factors
 from lasn.arrays import to_numpy
 from lasn.blocks import Workspace
-from lasn.directions import DirectionSolver
+from lasn.directions import Assembled, DirectionSolver, as_preconditioner
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
@@ -101,3 +101,23 @@ def test_many_classes_of_few_active_rows_make_none(monkeypatch):
     monkeypatch.setattr("lasn.starts.direct_solves_pay", lambda *given: False)
     assert_allclose(fit(X, y).decision_function(X), without, atol=1e-3)
     assert made
+
+
+@pytest.mark.parametrize(("largest", "dtype"), [(1e4, "float32"), (3e6, "float64")])
+def test_a_preconditioner_is_factored_in_float32_where_that_tells_it_from_zero(
+    largest, dtype, monkeypatch, rng
+):
+    Q, _ = np.linalg.qr(rng.normal(size=(20, 20)))
+    V = (Q * np.geomspace(1.0, largest, 20)) @ Q.T
+    factored = []
+
+    def factorize(V, own):
+        factored.append(str(V.dtype))
+        return factors.factorize(V, own)
+
+    monkeypatch.setattr("lasn.directions.factorize", factorize)
+    factor = as_preconditioner(Assembled(V.copy(), None)).factor
+    assert factored == [dtype]
+    # Preconditioned, V is about the identity.
+    eigenvalues = np.linalg.eigvals(factor.solve(V)).real
+    assert_allclose(eigenvalues, 1.0, atol=0.2)

@@ -1,11 +1,10 @@
 """Which cores threads run on: those that work together share out the cores between them.
 
-Linux often wakes a thread on the core of the one that woke it. In a virtual machine it does so even
-where other cores have nothing to do, as it takes them to be lent to others. The two then take turns
-for some milliseconds, longer than most sums over blocks take, and do so again whenever one of them
-has waited for Python's lock. So for as long as threads work together (``threads.py``), each has
-cores of its own. What they were told is taken back from the caller's thread afterwards; the others
-are nobody else's.
+Linux often wakes a thread on the core of the one that woke it; in virtual machines it was seen to
+do so where another core had nothing to do. The two then take turns for some milliseconds, longer
+than most sums over blocks take, and do so again whenever one of them has waited for Python's lock.
+So for as long as threads work together (``threads.py``), each has cores of its own. What they were
+told is taken back from the caller's thread afterwards; the others are nobody else's.
 
 Elsewhere (macOS, Windows) threads run where the system puts them.
 """
@@ -24,12 +23,16 @@ _here = threading.local()
 
 
 class SharedCores:
-    """The cores of a thread and of the helpers that it has work done by."""
+    """The cores of a thread and of the helpers that it has work done by.
+
+    ``helpers`` are the system's numbers of their threads, ``usable`` the cores that all of them may
+    use, and ``told`` those, and the caller's core, when the helpers were last told their shares.
+    """
 
     def __init__(self) -> None:
         self.helpers: list[int] = []
         self.usable: set[int] = set()
-        self.told: Any = None
+        self.told: tuple[set[int], int] | None = None
 
     def join(self) -> None:
         """Be one of the helpers, from now on. Before that, a thread has its starter's cores."""
