@@ -116,9 +116,9 @@ class ChunkedProblem:
         if method == "kmeans":
             sample = self._take(np.arange(min(n_rows, MAX_KMEANS_ROWS)))
         else:
-            sample = self._take_members(
-                ordinals_by_group(self.group_counts.sum(axis=0), rows_looked_at(k), rng)
-            )
+            counts = self.group_counts.sum(axis=0)
+            size = rows_looked_at(k, len(counts))
+            sample = self._take_members(ordinals_by_group(counts, size, rng))
 
         def find_active(first):
             return active_rows(first, sample.weighing(self.group_weights))

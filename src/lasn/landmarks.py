@@ -13,8 +13,8 @@ method         landmarks
 
 k-means looks at no more than 20 000 rows and takes a few Lloyd steps, as in the paper. For "kmeans"
 these are the first rows, as there (shuffle data that is sorted); for the others they are drawn at
-random, in equal shares for each class, so that rare classes are seen, and fewer of them suffice for
-few landmarks.
+random, in equal shares for each class, so that rare classes are seen. Fewer of them suffice for
+few landmarks, and of many classes there may be more.
 
 Sparse rows of high dimension get sparse landmarks: k-means runs on a random projection of
 them, and the most central rows are taken instead of the centres.
@@ -35,9 +35,11 @@ from lasn.caller import warn_caller
 from lasn.kmeans import central_rows, first_rows, kmeans_centres, nearest_points
 from lasn.threads import for_each_slice, n_threads
 
-# k-means, and the fit on the way to the boundary, look at so many rows for each landmark.
+# k-means, and the fit on the way to the boundary, look at so many rows for each landmark. Of many
+# classes, each with a boundary of its own, more are needed to see them all.
 MIN_KMEANS_ROWS, MAX_KMEANS_ROWS = 8000, 20_000
 _ROWS_PER_LANDMARK = 40
+_ROWS_PER_CLASS, _MOST_OF_MANY_CLASSES = 4000, 60_000
 _LLOYD_STEPS, _ROUGH_STEPS = 4, 3
 # Within a class, this many rows for each centre place it well enough.
 _ROWS_PER_CENTRE = 20
@@ -68,9 +70,10 @@ def count_landmarks(n_landmarks, n_rows: int) -> int:
     return int(n_landmarks)
 
 
-def rows_looked_at(k: int) -> int:
-    """From how many rows k landmarks are chosen, at most."""
-    return min(max(_ROWS_PER_LANDMARK * k, MIN_KMEANS_ROWS), MAX_KMEANS_ROWS)
+def rows_looked_at(k: int, n_groups: int) -> int:
+    """From how many rows of so many groups k landmarks are chosen, at most."""
+    most = max(MAX_KMEANS_ROWS, min(_ROWS_PER_CLASS * n_groups, _MOST_OF_MANY_CLASSES))
+    return min(max(_ROWS_PER_LANDMARK * k, MIN_KMEANS_ROWS), most)
 
 
 def check_landmarks(landmarks, X):
@@ -131,7 +134,7 @@ def choose_landmarks(
     if method == "kmeans":
         sample = np.arange(min(n_rows, MAX_KMEANS_ROWS))
     else:
-        sample = sample_by_group(groups, rows_looked_at(k), rng)
+        sample = sample_by_group(groups, rows_looked_at(k, int(groups.max()) + 1), rng)
     rows, weight = here(X[sample]), to_numpy(weight[sample])
     find_active = None
     if active_rows is not None:

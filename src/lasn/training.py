@@ -218,6 +218,7 @@ def _rough_fit(
         rng=rng,
         merge=False,
         alike=False,
+        dtype="float32",
         **limits,
         **options,
     )
