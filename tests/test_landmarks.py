@@ -221,9 +221,14 @@ def test_equal_rows_do_no_harm(choose, method, rng):
     assert np.all(chosen <= X.max(axis=0) + 1e-6)
 
 
-def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(choose, rng, monkeypatch):
+@pytest.mark.parametrize(("n_groups", "n_rows"), [(2, 50), (4, 60), (6, 80)])
+def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(
+    choose, rng, monkeypatch, n_groups, n_rows
+):
     monkeypatch.setattr(landmarks_module, "MAX_KMEANS_ROWS", 50)
-    X, groups = blobs([500, 500], rng)
+    monkeypatch.setattr(landmarks_module, "_ROWS_PER_CLASS", 15)
+    monkeypatch.setattr(landmarks_module, "_MOST_OF_MANY_CLASSES", 80)
+    X, groups = blobs([500] * n_groups, rng)
     seen = []
 
     def active_rows(first, rows, X):
@@ -232,8 +237,8 @@ def test_kmeans_looks_at_a_bounded_number_of_rows_of_every_part(choose, rng, mon
 
     choose("boundary", X, 10, groups=groups, rng=rng, active_rows=active_rows)
     (rows,) = seen
-    assert len(rows) == len(np.unique(rows)) == 50
-    assert set(groups[rows]) == {0, 1}
+    assert len(rows) == len(np.unique(rows)) == n_rows
+    assert set(groups[rows]) == set(range(n_groups))
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -53,8 +53,10 @@ _GROUPED_COLUMNS = 32
 # Up to this many products a kernel value is cheap to compute again; and where values cannot all be
 # kept, so that many are computed again anyway.
 _CHEAP_PRODUCTS, _CHEAP_IF_NOT_KEPT = 100, 400
-# Of the rows, where those are on a device: far less than its memory.
+# Of the rows, where those are on a device: far less than its memory; and where they are here: with
+# fewer, threads would mostly wait for Python's lock.
 _VALUES_AT_A_TIME = 1 << 24
+_VALUES_OF_A_THREAD = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -199,23 +201,48 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     if is_sparse(X):
         mean = X.T @ weight
         return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
+    is_here = isinstance(X, np.ndarray)
+    shifted_moments = _shifted_moments if is_here else _shifted_moments_on_a_device
+    mean, mean_square = shifted_moments(X, weight)
+    return mean + to_numpy(wide(X[0])), np.maximum(mean_square - mean**2, 0.0)
+
+
+def _shifted_moments(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Mean and mean square of the columns of X minus its first row, shape (2, p)."""
+    size = max(64, _VALUES_OF_A_THREAD // X.shape[1])
     origin = wide(X[:1])
-    sums: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    sums: dict[int, list[np.ndarray]] = {}
+    scratch = threading.local()
 
     def add(part: slice) -> None:
+        if not hasattr(scratch, "rows"):
+            scratch.rows = np.empty((min(size, X.shape[0]), X.shape[1]))
+        rows = scratch.rows[: part.stop - part.start]
+        np.subtract(X[part], origin, out=rows)
+        total = times(weight[part], rows)
+        np.square(rows, out=rows)
+        sums[part.start] = [total, times(weight[part], rows)]
+
+    for_each_slice(X.shape[0], size, add)
+    # In the order of the rows, whichever thread was first.
+    return np.sum([sums[start] for start in sorted(sums)], axis=0)
+
+
+def _shifted_moments_on_a_device(X, weight) -> np.ndarray:
+    """The same of rows on a torch device, or on their way to it, some at a time."""
+    sums = np.zeros((2, X.shape[1]))
+    origin = wide(X[:1])
+
+    def add(part: slice) -> None:  # whole or, where memory runs out, not at all
+        nonlocal sums
         rows = X[part] - origin
         some = like(weight[part], rows)
         total = to_numpy(times(some, rows))
         rows *= rows
-        sums[part.start] = total, to_numpy(times(some, rows))
+        sums = sums + [total, to_numpy(times(some, rows))]
 
-    if isinstance(X, np.ndarray):
-        for_each_slice(X.shape[0], max(64, _VALUES_AT_HAND // X.shape[1]), add)
-    else:
-        for_each_part(X.shape[0], max(1, _VALUES_AT_A_TIME // X.shape[1]), add)
-    # In the order of the rows, whichever thread was first.
-    mean, mean_square = np.sum([sums[start] for start in sorted(sums)], axis=0)
-    return mean + to_numpy(origin[0]), np.maximum(mean_square - mean**2, 0.0)
+    for_each_part(X.shape[0], max(1, _VALUES_AT_A_TIME // X.shape[1]), add)
+    return sums
 
 
 class KernelColumns:

@@ -123,6 +123,9 @@ def train(
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
             problem = _merged(problem, k)
+            n_values = problem.n_rows * k
+            dtype = resolve_dtype(dtype, n_values, problem.device, problem.X.dtype).name
+            limits["dtype"] = dtype  # a rough fit needs no other one
             chosen, coarse, alike = find_landmarks(problem, kernel, k, landmarks, limits, rng)
             if with_scores and coarse is not None:
                 coarse.rows = None  # all rows stay where they are
@@ -218,7 +221,6 @@ def _rough_fit(
         rng=rng,
         merge=False,
         alike=False,
-        dtype="float32",
         **limits,
         **options,
     )
