@@ -80,6 +80,7 @@ class _Curvature:
     rows_cost: float = np.inf
     sharing_cost: float = 0.0
     is_one: bool = False
+    rows_that_tell: float = np.inf
     costs = Costs()
 
     def share(self):
@@ -97,10 +98,10 @@ class _Curvature:
     def assemble(self, column, base):
         return Assembled(self.point.objective.place.array(self._matrix(column)), None)
 
-    def mean_assembly_cost(self, columns):
+    def mean_assembly_cost(self, columns, n_rows=np.inf):
         return 1.0
 
-    def assemble_mean(self, columns, steers=True):
+    def assemble_mean(self, columns, steers=True, n_rows=np.inf):
         matrices = [self._matrix(index) for index in columns]
         return Assembled(self.point.objective.place.array(np.mean(matrices, axis=0)), None)
 
@@ -417,6 +418,7 @@ class _RoundedRows:
 
     costs = Costs()
     product_cost, rows_cost, sharing_cost, is_one = 1e6, 1.0, 0.0, False
+    rows_that_tell = np.inf
 
     def __init__(self, V, left):
         self.V, self.left, self.solved = V, left, 0
@@ -427,7 +429,7 @@ class _RoundedRows:
     def assembly_cost(self, column, base):
         return 1e9  # dear
 
-    def mean_assembly_cost(self, columns):
+    def mean_assembly_cost(self, columns, n_rows=np.inf):
         return 1e9  # dear
 
     def solve_by_rows(self, B):

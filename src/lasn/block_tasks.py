@@ -40,6 +40,7 @@ from lasn.mapping import TimesMapping
 _WORTH_GATHERING = 0.3
 # Two products instead of one must cost so much less.
 _WORTH_PARTING = 0.9
+_GOLDEN_RATIO = 0.5 * (1.0 + 5.0**0.5)
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,21 @@ def select(block: Block, state, columns):
 
 
 def mean(block: Block, weights, columns):
-    """The mean weight of each row over some columns, shape (rows,)."""
-    return weights[:, columns].mean(axis=1), ()
+    """The mean weight of each row over some columns, shape (rows,), and their sum."""
+    means = weights[:, columns].mean(axis=1)
+    return means, (means.sum(),)
+
+
+def some_for_all(block: Block, weights, chance):
+    """Weights v of some rows, shape (rows,), which stand for all: sums are the same on average.
+
+    A row is kept with a chance of min(1, ``chance`` v_i), and then weighs v_i over that. It is kept
+    where a multiple of the golden ratio, less its whole part, is smaller than its chance: that is
+    the same in any block and any thread, and in step with no pattern of rows that repeats.
+    """
+    lots = np.arange(block.rows.start + 1, block.rows.stop + 1) * _GOLDEN_RATIO % 1.0
+    chances = np.minimum(chance * weights, 1.0)
+    return np.where(lots < chances, weights / np.maximum(chances, lots), 0.0), ()
 
 
 def score(block: Block, coef, bias):

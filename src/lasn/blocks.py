@@ -71,6 +71,7 @@ class Work:
 class Block(Protocol):
     """Some rows of the feature matrix (before the linear map M, see ``features.py``)."""
 
+    rows: slice  # which rows of the source those are
     n_rows: int
     n_columns: int
     dtype: np.dtype

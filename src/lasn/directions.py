@@ -111,11 +111,20 @@ class Curvature(Protocol):
     def is_one(self) -> bool:
         """Whether there are several columns, and V_c is the same for all of them."""
 
-    def mean_assembly_cost(self, columns: np.ndarray) -> float:
+    @property
+    def rows_that_tell(self) -> float:
+        """How many active rows precondition a single column as well as all do; infinite: all."""
+
+    def mean_assembly_cost(self, columns: np.ndarray, n_rows: float = np.inf) -> float:
         """What :meth:`assemble_mean` costs."""
 
-    def assemble_mean(self, columns: np.ndarray, steers: bool = True) -> Assembled:
-        """The mean of V_c over the given columns; not exact where it only ``steers``."""
+    def assemble_mean(
+        self, columns: np.ndarray, steers: bool = True, n_rows: float = np.inf
+    ) -> Assembled:
+        """The mean of V_c over the given columns; not exact where it only ``steers``.
+
+        About so many of its active rows stand for all of them, if those are more.
+        """
 
     @property
     def rows_cost(self) -> float:
@@ -192,6 +201,7 @@ class DirectionSolver:
         else:
             prepared = _PREPARED_STEPS
         self.expected_steps = {"plain": _PLAIN_STEPS, "prepared": prepared, "renewed": prepared}
+        self.is_of_a_part = sample is not None  # what conjugate gradients are preconditioned with
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 
@@ -253,7 +263,7 @@ class DirectionSolver:
         last = self.assembled[column]
         if last is None or last.factor is None:
             return np.inf
-        is_sampled = self.sample is not None and len(self.assembled) == 1
+        is_sampled = self.is_of_a_part and len(self.assembled) == 1
         if last.contents is None and not is_sampled:
             return np.inf
         return float(gradient @ last.factor.solve(gradient[:, None])[:, 0])
@@ -276,15 +286,21 @@ class DirectionSolver:
 
     def _prepare(self, curvature, columns) -> None:
         """One factor for each group of columns."""
+        n_rows = self._rows_to_prepare(curvature)
+        self.is_of_a_part = np.isfinite(n_rows)
 
         def factor(index: int) -> None:
             group = groups[index]
-            mean = factored(curvature.assemble_mean(group))
+            mean = factored(curvature.assemble_mean(group, n_rows=n_rows))
             for column in columns[group]:
                 self.assembled[column] = mean
 
         groups = self._groups(columns)
         curvature.costs.for_each(len(groups), factor)
+
+    def _rows_to_prepare(self, curvature) -> float:
+        """How many active rows a new factor is made of; infinite: all of them."""
+        return curvature.rows_that_tell if len(self.assembled) == 1 else np.inf
 
     def _groups(self, columns) -> list[np.ndarray]:
         """Places among ``columns`` of those that are alike."""
@@ -314,14 +330,19 @@ class DirectionSolver:
         solves = [id(self.assembled[column]) for column in columns]
         penalty = curvature.costs.solve * len(set(solves)) / len(solves)
         solve = max(1.5, penalty) * 2.0 * n_variables**2 * len(columns)
-        prepared = self.expected_steps["prepared"] * (product + solve)
         renewed = np.inf
         if self.sample is not None and not self.sample.is_at(W):
             renewed = self.expected_steps["renewed"] * (product + solve) + self.sample.cost
         rows = curvature.rows_cost if self.rows_are_exact else np.inf
-        if prepared < min(direct, rows) and not self._known(columns):
-            for group in self._groups(columns):
-                prepared += curvature.mean_assembly_cost(group) + factoring
+        n_steps = self.expected_steps["prepared"]
+        prepared = n_steps * (product + solve)
+        if not self._known(columns):
+            n_rows = self._rows_to_prepare(curvature)
+            if np.isfinite(n_rows):
+                prepared = min(n_steps, _SAMPLED_STEPS) * (product + solve)
+            if prepared < min(direct, rows):
+                for group in self._groups(columns):
+                    prepared += curvature.mean_assembly_cost(group, n_rows) + factoring
         costs = {
             directly: direct,
             "rows": rows,

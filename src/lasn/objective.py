@@ -38,7 +38,7 @@ from lasn.arrays import (
     wide,
 )
 from lasn.blocks import BlockSource, Work
-from lasn.directions import Assembled
+from lasn.directions import Assembled, active_rows_that_pay
 from lasn.factors import factorize, refined_solution
 from lasn.inner_products import KeptInnerProducts
 from lasn.losses import Loss
@@ -55,6 +55,9 @@ _LARGE = 300
 _EXACTLY = 1e-5
 # From so many on, rows are copied one by one: half of the matrix is enough then.
 _MANY_ROWS = 300
+# Where this share of all rows is active, most of those stay so, and a Hessian of some of them does
+# not age: one that is assembled from all and changed on the way costs more.
+_MOST = 0.5
 
 
 @dataclass
@@ -363,6 +366,14 @@ class LossCurvature:
         return self._assemble(self._rows, contents, base)
 
     @property
+    def rows_that_tell(self) -> float:
+        blocks, n_active = self.objective.blocks, float(self.n_active.sum())
+        if n_active < _MOST * blocks.n_rows or is_tensor(self.weights[0]):
+            return np.inf
+        n_rows = active_rows_that_pay(blocks.n_columns, n_active)
+        return n_rows if n_rows < n_active else np.inf
+
+    @property
     def is_one(self) -> bool:
         if len(self.n_active) == 1 or np.ptp(self.n_active) > 0:
             return False
@@ -371,14 +382,20 @@ class LossCurvature:
         _, (n_unlike,) = blocks.run(tasks.count_changes, self.weights, first, n_read=0)
         return int(n_unlike) == 0
 
-    def mean_assembly_cost(self, columns: np.ndarray) -> float:
-        n_active = min(float(self.n_active[columns].sum()), self.objective.blocks.n_rows)
+    def mean_assembly_cost(self, columns: np.ndarray, n_rows: float = np.inf) -> float:
+        n_active = min(float(self.n_active[columns].sum()), self.objective.blocks.n_rows, n_rows)
         return n_active * self.objective.row_cost + self._looking_cost
 
-    def assemble_mean(self, columns: np.ndarray, steers: bool = True) -> Assembled:
+    def assemble_mean(
+        self, columns: np.ndarray, steers: bool = True, n_rows: float = np.inf
+    ) -> Assembled:
         # One matrix for all columns: block by block, so that all threads have a part in it.
         blocks, to_features = self.objective.blocks, self.objective.to_features
-        means, _ = blocks.run(tasks.mean, self.weights, shared=(columns,), n_read=0)
+        means, sums = blocks.run(tasks.mean, self.weights, shared=(columns,), n_read=0)
+        if np.isfinite(n_rows):
+            (total,) = sums
+            shared = (n_rows / float(total),)
+            means, _ = blocks.run(tasks.some_for_all, means, shared=shared, n_read=0)
         rows = _Rows(blocks, self.weights, to_features)
         return replace(self._assemble(rows, means, None, steers), contents=None)
 
