@@ -57,7 +57,7 @@ _EXACTLY = 1e-5
 _MANY_ROWS = 300
 # Where this share of all rows is active, most of those stay so, and a Hessian of some of them does
 # not age: one that is assembled from all and changed on the way costs more.
-_MOST = 0.5
+MOST_ROWS = 0.5
 
 
 @dataclass
@@ -368,7 +368,7 @@ class LossCurvature:
     @property
     def rows_that_tell(self) -> float:
         blocks, n_active = self.objective.blocks, float(self.n_active.sum())
-        if n_active < _MOST * blocks.n_rows or is_tensor(self.weights[0]):
+        if n_active < MOST_ROWS * blocks.n_rows or is_tensor(self.weights[0]):
             return np.inf
         n_rows = active_rows_that_pay(blocks.n_columns, n_active)
         return n_rows if n_rows < n_active else np.inf

@@ -27,7 +27,7 @@ from lasn.memory import with_less_memory
 from lasn.minimization import manners_of, minimize_over
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart
-from lasn.objective import RegularizedLoss
+from lasn.objective import MOST_ROWS, RegularizedLoss
 from lasn.problem import Memory, Problem
 from lasn.sampled_hessian import SampledHessian
 
@@ -55,6 +55,8 @@ _GLANCE = NewtonOptions(max_iter=2)
 _MOST = 0.55
 # So many rows tell what share of them is active.
 _FEW_ROWS = 2000
+# With more landmarks, blocks have too few rows of a part for matrix products to be fast.
+_LANDMARKS_OF_A_PART = 600
 # Rows are sorted by how many of these margins they are at rest by, where the coarse model's scores
 # of this share of them are known and at most this share of them is active.
 _LEVELS = (-0.25, 0.0, 0.25)
@@ -165,13 +167,16 @@ def find_start(
     n_active = active_rows_that_pay(k, ahead)
     if one_factor and not sizes and not sample_pays(k, n_active, share * n_rows):
         return Start(problem, first, NewtonStart(model.W))
+    if scores is not None and share <= _NOT_ALL and isinstance(problem, Problem):
+        problem = _active_first(problem, scores)
+    is_kept = k <= _LANDMARKS_OF_A_PART and memory.keeps_easily(n_rows, model)
+    if one_factor and not sizes and is_kept and share >= MOST_ROWS:
+        return Start(problem, first, NewtonStart(model.W))  # some of its own rows will do
     least = min(MANY, pool.n_rows // _GROWTH)
     size = min(max(least, int(n_active / share)), pool.n_rows // 2)
     chosen = sample_by_group(pool.groups, size, rng)
     near = pool.sample(chosen).near(first, 0.0, None if scores is None else scores[chosen])
     start = _prepared(near, model, memory)
-    if scores is not None and share <= _NOT_ALL and isinstance(problem, Problem):
-        problem = _active_first(problem, scores)
     aside = memory.set_aside() if n_part else memory
     for size in sizes:
         larger = pool.drawn(size, rng) if size <= pool.n_rows else problem.drawn(size, rng)
