@@ -233,13 +233,14 @@ def _shifted_moments_on_a_device(X, weight) -> np.ndarray:
     sums = np.zeros((2, X.shape[1]))
     origin = wide(X[:1])
 
-    def add(part: slice) -> None:  # whole or, where memory runs out, not at all
+    def add(part: slice) -> None:
         nonlocal sums
         rows = X[part] - origin
         some = like(weight[part], rows)
         total = to_numpy(times(some, rows))
         rows *= rows
-        sums = sums + [total, to_numpy(times(some, rows))]
+        # Both at once: where memory runs out, a part is added whole or not at all.
+        sums += np.stack([total, to_numpy(times(some, rows))])
 
     for_each_part(X.shape[0], max(1, _VALUES_AT_A_TIME // X.shape[1]), add)
     return sums

@@ -56,7 +56,8 @@ _EXACTLY = 1e-5
 # From so many on, rows are copied one by one: half of the matrix is enough then.
 _MANY_ROWS = 300
 # Where this share of all rows is active, most of those stay so, and a Hessian of some of them does
-# not age: one that is assembled from all and changed on the way costs more.
+# not age: one that is assembled from all and changed on the way costs more. At zero all are active,
+# and most will not be.
 MOST_ROWS = 0.5
 
 
@@ -368,7 +369,8 @@ class LossCurvature:
     @property
     def rows_that_tell(self) -> float:
         blocks, n_active = self.objective.blocks, float(self.n_active.sum())
-        if n_active < MOST_ROWS * blocks.n_rows or is_tensor(self.weights[0]):
+        are_most = MOST_ROWS * blocks.n_rows <= n_active < blocks.n_rows
+        if not are_most or is_tensor(self.weights[0]):
             return np.inf
         n_rows = active_rows_that_pay(blocks.n_columns, n_active)
         return n_rows if n_rows < n_active else np.inf
