@@ -95,7 +95,7 @@ def test_it_is_taken_where_most_rows_are_active(flipped, is_part, monkeypatch):
 
     monkeypatch.setattr(LossCurvature, "assemble_mean", assemble_mean)
     X, y = noisy_rows(2 * N, flipped)  # so many that they do not start from zero
-    options = {"landmarks": X[:300], "gamma": 0.5, "dtype": "float32"}
+    options = {"landmarks": X[:300], "gamma": 0.5}
     model = LASNClassifier(**options, tol=1e-4).fit(X, y)
     parts = [(n_rows, n_active) for n_rows, n_active in asked if np.isfinite(n_rows)]
     assert bool(parts) == is_part
