@@ -84,7 +84,7 @@ def test_rows_without_weight_stay_without():
     assert_allclose(kept, [0.0, 3.0, 0.0, 0.0])
 
 
-@pytest.mark.parametrize(("flipped", "is_part"), [(0.35, True), (0.0, False)])
+@pytest.mark.parametrize(("flipped", "is_part"), [(0.15, True), (0.0, False)])
 def test_it_is_taken_where_most_rows_are_active(flipped, is_part, monkeypatch):
     asked = []
     whole = LossCurvature.assemble_mean
@@ -95,7 +95,7 @@ def test_it_is_taken_where_most_rows_are_active(flipped, is_part, monkeypatch):
 
     monkeypatch.setattr(LossCurvature, "assemble_mean", assemble_mean)
     X, y = noisy_rows(2 * N, flipped)  # so many that they do not start from zero
-    options = {"landmarks": X[:300], "gamma": 0.5}
+    options = {"landmarks": X[:300], "gamma": 0.5, "random_state": 0}
     model = LASNClassifier(**options, tol=1e-4).fit(X, y)
     parts = [(n_rows, n_active) for n_rows, n_active in asked if np.isfinite(n_rows)]
     assert bool(parts) == is_part
