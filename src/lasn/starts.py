@@ -133,7 +133,9 @@ def find_start(
     n_variables, n_problems = model.W.shape
     pays = _start_pays(pool.n_rows, n_variables, n_problems, coarse is not None)
     if model.landmarks is None or not pays:
-        return Start(problem, model, start)
+        if coarse is None or n_problems > 1:
+            return Start(problem, model, start)
+        return Start(problem, coarse.model, NewtonStart(embed(coarse.model, model)))
     if alike is None and coarse is None:
         alike = are_alike(
             problem, pool, model.kernel, model.landmarks, memory.limits, rng, rough_fit
@@ -191,7 +193,7 @@ def find_start(
 
 
 def _start_pays(n_rows: int, n_variables: int, n_problems: int, known: bool) -> bool:
-    """Whether to start from a coarse model, which is known or has to be fitted first."""
+    """Whether more than the W of a coarse model, which is known or has to be fitted first, pays."""
     if n_problems > 1:
         return n_rows >= _ENOUGH and (known or n_variables > _FEW_VARIABLES)
     return n_rows >= 2 * MANY or n_rows * n_variables**2 >= _WORK

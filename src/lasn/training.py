@@ -39,8 +39,9 @@ from lasn.starts import FORCING_BY_A_PART, MANY, STEPS_BY_A_PART, Coarse, Part, 
 from lasn.threads import serial_products, threads_for
 
 # Up to this many feature values, float64 costs nothing that anyone would notice; whoever gives rows
-# in float32 may notice it sooner.
-_SMALL, _SMALL_IN_FLOAT32 = 1 << 22, 1 << 20
+# in float32 may notice it sooner, and will not miss it unless gradients are to be this small.
+_SMALL, _SMALL_IN_FLOAT32 = 1 << 22, 1 << 18
+_EXACTING = 1e-5
 # Equal rows are merged where this share of them goes; with few landmarks, finding them costs more.
 _WORTH_MERGING = 0.1
 _FEW_LANDMARKS = 100
@@ -103,6 +104,7 @@ def train(
     ``with_scores``: those of the rows are wanted, if all of them are at hand in the end.
     """
     clock = _Clock(on_stage)
+    as_for = {"device": problem.device, "of_rows": problem.X.dtype, "tol": newton.tol}
     workspace = workspace or Workspace()
     limits = {"memory_limit": memory_limit, "workspace": workspace}
     problem = problem.without_zero_weights()
@@ -112,7 +114,7 @@ def train(
         chosen = mapping = None
         n_variables = problem.n_features
         n_values = problem.n_rows * n_variables
-        dtype = resolve_dtype(dtype, n_values, problem.device, problem.X.dtype)
+        dtype = resolve_dtype(dtype, n_values, **as_for)
     else:
         if start is not None:
             start = replace(start, landmarks=problem.place(start.landmarks))
@@ -123,8 +125,7 @@ def train(
         elif isinstance(landmarks, str):
             k = count_landmarks(n_landmarks, problem.n_rows)
             problem = _merged(problem, k)
-            n_values = problem.n_rows * k
-            dtype = resolve_dtype(dtype, n_values, problem.device, problem.X.dtype).name
+            dtype = resolve_dtype(dtype, problem.n_rows * k, **as_for).name
             limits["dtype"] = dtype  # a rough fit needs no other one
             chosen, coarse, alike = find_landmarks(problem, kernel, k, landmarks, limits, rng)
             if with_scores and coarse is not None:
@@ -134,7 +135,7 @@ def train(
             problem = _merged(problem, chosen.shape[0]) if merge else problem
         clock.stage("map")
         n_values = problem.n_rows * chosen.shape[0]
-        dtype = resolve_dtype(dtype, n_values, problem.device, problem.X.dtype)
+        dtype = resolve_dtype(dtype, n_values, **as_for)
         mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
@@ -318,14 +319,17 @@ def _near(
     return None
 
 
-def resolve_dtype(dtype: str, n_values: int, device: Any = None, of_rows: Any = None) -> np.dtype:
+def resolve_dtype(
+    dtype: str, n_values: int, device: Any = None, of_rows: Any = None, tol: float = 1.0
+) -> np.dtype:
     """The features' dtype for so many of them, made of rows of another dtype."""
     if device is not None and device.type == "mps":
         if dtype == "float64":
             raise ValueError('device="mps" has no float64; use dtype="auto" or dtype="float32".')
         return np.dtype(np.float32)
     if dtype == "auto":
-        most = _SMALL_IN_FLOAT32 if "float32" in str(of_rows) else _SMALL
+        is_enough = "float32" in str(of_rows) and tol >= _EXACTING
+        most = _SMALL_IN_FLOAT32 if is_enough else _SMALL
         return np.dtype(np.float64 if n_values <= most else np.float32)
     return np.dtype(dtype)
 
