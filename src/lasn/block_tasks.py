@@ -146,7 +146,10 @@ def _along(cost, expansion, dz):
     """First and second derivative of the sum of losses along dz."""
     _, slope, curvature = expansion
     change = cost * dz
-    return (slope * change).sum(axis=0), (curvature * change * dz).sum(axis=0)
+    first = (slope * change).sum(axis=0)
+    change *= dz
+    change *= curvature
+    return first, change.sum(axis=0)
 
 
 def _sums_of(K, cost, expansion):

@@ -22,7 +22,7 @@ from lasn.threads import for_each_slice
 # Rows that come from a device at a time.
 _ROWS_AT_A_TIME = 1 << 16
 # About so many rows tell whether it is worth looking at all of them.
-_LOOKED_AT = 8192
+_LOOKED_AT = 4096
 # Values of an array that are multiplied, or compared, at a time.
 _VALUES_AT_A_TIME = 1 << 18
 

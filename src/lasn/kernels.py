@@ -200,7 +200,8 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
     weight = weight / weight.sum()
     if is_sparse(X):
         mean = X.T @ weight
-        return mean, np.maximum(X.multiply(X).T @ weight - mean**2, 0.0)
+        squares = scipy.sparse.csr_matrix((X.data * X.data, X.indices, X.indptr), shape=X.shape)
+        return mean, np.maximum(squares.T @ weight - mean**2, 0.0)
     is_here = isinstance(X, np.ndarray)
     shifted_moments = _shifted_moments if is_here else _shifted_moments_on_a_device
     mean, mean_square = shifted_moments(X, weight)

@@ -48,7 +48,9 @@ class SquaredHinge:
 
     def expand(self, y, z):
         slack = positive_part(1.0 - y * z)
-        return slack * slack, -2.0 * y * slack, 2.0 * (slack > 0.0)
+        slope = y * slack
+        slope *= -2.0
+        return slack * slack, slope, 2.0 * (slack > 0.0)
 
     def rests(self, y, z, margin):
         return y * z > 1.0 + margin
