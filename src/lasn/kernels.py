@@ -202,16 +202,16 @@ def column_moments(X, sample_weight) -> tuple[np.ndarray, np.ndarray]:
         mean = X.T @ weight
         squares = scipy.sparse.csr_matrix((X.data * X.data, X.indices, X.indptr), shape=X.shape)
         return mean, np.maximum(squares.T @ weight - mean**2, 0.0)
+    origin = wide(X[:1])
     is_here = isinstance(X, np.ndarray)
     shifted_moments = _shifted_moments if is_here else _shifted_moments_on_a_device
-    mean, mean_square = shifted_moments(X, weight)
-    return mean + to_numpy(wide(X[0])), np.maximum(mean_square - mean**2, 0.0)
+    mean, mean_square = shifted_moments(X, weight, origin)
+    return mean + to_numpy(origin[0]), np.maximum(mean_square - mean**2, 0.0)
 
 
-def _shifted_moments(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Mean and mean square of the columns of X minus its first row, shape (2, p)."""
+def _shifted_moments(X: np.ndarray, weight: np.ndarray, origin: np.ndarray) -> np.ndarray:
+    """Mean and mean square of the columns of X minus the origin's, shape (2, p)."""
     size = max(64, _VALUES_OF_A_THREAD // X.shape[1])
-    origin = wide(X[:1])
     sums: dict[int, list[np.ndarray]] = {}
     scratch = threading.local()
 
@@ -229,10 +229,9 @@ def _shifted_moments(X: np.ndarray, weight: np.ndarray) -> np.ndarray:
     return np.sum([sums[start] for start in sorted(sums)], axis=0)
 
 
-def _shifted_moments_on_a_device(X, weight) -> np.ndarray:
+def _shifted_moments_on_a_device(X, weight, origin) -> np.ndarray:
     """The same of rows on a torch device, or on their way to it, some at a time."""
     sums = np.zeros((2, X.shape[1]))
-    origin = wide(X[:1])
 
     def add(part: slice) -> None:
         nonlocal sums
