@@ -95,8 +95,8 @@ class LASNClassifier(ClassifierMixin, KernelMachine):
         rows came. A callable kernel gets tensors.
     dtype : {"auto", "float32", "float64"}, default="auto"
         Of the features. ``"auto"`` is float64 for up to 4 million of them (rows times landmarks;
-        a quarter of a million where rows are float32 and ``tol`` is 1e-5 or more) and float32 for
-        more; sums and coefficients are float64 always.
+        a quarter of a million, a million on a device, where rows are float32 and ``tol`` is 1e-5
+        or more) and float32 for more; sums and coefficients are float64 always.
     warm_start : bool, default=False
         Start from the last fit, with its landmarks.
     verbose : int, default=0

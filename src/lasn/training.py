@@ -39,8 +39,9 @@ from lasn.starts import FORCING_BY_A_PART, MANY, STEPS_BY_A_PART, Coarse, Part, 
 from lasn.threads import serial_products, threads_for
 
 # Up to this many feature values, float64 costs nothing that anyone would notice; whoever gives rows
-# in float32 may notice it sooner, and will not miss it unless gradients are to be this small.
-_SMALL, _SMALL_IN_FLOAT32 = 1 << 22, 1 << 18
+# in float32 may notice it sooner (on a device later than here), and will not miss it unless
+# gradients are to be this small.
+_SMALL, _SMALL_IN_FLOAT32, _SMALL_ON_A_DEVICE = 1 << 22, 1 << 18, 1 << 20
 _EXACTING = 1e-5
 # Equal rows are merged where this share of them goes; with few landmarks, finding them costs more.
 _WORTH_MERGING = 0.1
@@ -126,7 +127,8 @@ def train(
             k = count_landmarks(n_landmarks, problem.n_rows)
             problem = _merged(problem, k)
             dtype = resolve_dtype(dtype, problem.n_rows * k, **as_for).name
-            limits["dtype"] = dtype  # a rough fit needs no other one
+            if problem.device is None:  # where float64 takes longer, and a rough fit can do without
+                limits["dtype"] = dtype
             chosen, coarse, alike = find_landmarks(problem, kernel, k, landmarks, limits, rng)
             if with_scores and coarse is not None:
                 coarse.rows = None  # all rows stay where they are
@@ -328,8 +330,9 @@ def resolve_dtype(
             raise ValueError('device="mps" has no float64; use dtype="auto" or dtype="float32".')
         return np.dtype(np.float32)
     if dtype == "auto":
-        is_enough = "float32" in str(of_rows) and tol >= _EXACTING
-        most = _SMALL_IN_FLOAT32 if is_enough else _SMALL
+        most = _SMALL
+        if "float32" in str(of_rows) and tol >= _EXACTING:
+            most = _SMALL_IN_FLOAT32 if device is None else _SMALL_ON_A_DEVICE
         return np.dtype(np.float64 if n_values <= most else np.float32)
     return np.dtype(dtype)
 
