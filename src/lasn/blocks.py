@@ -247,8 +247,6 @@ class MemoryBlocks:
         self.dtype = np.dtype(dtype)
         self.disk = disk
         self.work = Work()
-        # In float64 a matrix product takes twice as long, and a factorisation so much less of it.
-        self.costs = Costs() if self.dtype == np.float32 else Costs(factor=3.0)
         self.workspace = workspace or Workspace()
         self.workspace.take_back()
         self.once = once and columns is not None and columns.is_cheap(X)
@@ -270,6 +268,9 @@ class MemoryBlocks:
         starts = range(0, max(1, self.n_rows), size)
         self.slices = [slice(start, min(start + size, self.n_rows)) for start in starts]
         n_kept, spare = _share(budget, len(self.slices), size * row_bytes)
+        # In float64 a matrix product takes twice as long, and a factorisation so much less of it.
+        factor = Costs().factor if self.dtype == np.float32 else 3.0
+        self.costs = Costs(factor=factor, at_hand=n_kept == len(self.slices))
         is_large = n_kept * size * row_bytes >= _MANY_BYTES
         self.readies_pages = is_large and threads <= _FEW_THREADS
         # Features, copies of active ones, as much again, of which another copy is made, and as much

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from lasn.factors import Factor, factorize
+from lasn.secants import Secants
 from lasn.threads import for_each_slice
 
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
@@ -25,6 +26,8 @@ _ALIKE_STEPS = 12
 _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
 _UNLIKE_SAMPLED_STEPS = 40
+# No fewer are expected because few were enough, or because secants will do.
+_FEWEST_STEPS = 5
 # In all iterations of a fit, preconditioned with the Hessian of a sample.
 _STEPS_OF_A_FIT = 30
 # What conjugate gradients leave of the error, over a whole fit, about.
@@ -39,6 +42,8 @@ _ROWS_A_COLUMN = 4
 _LITTLE_ROUNDING = 0.1
 # With a preconditioner, more steps than this only follow rounding errors.
 _MOST_PREPARED_STEPS = 100
+# A pass over all rows, by which secants tell a direction, may cost so many products.
+_WORTH_A_PASS = 2.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,7 @@ class Costs:
     Factoring (``factor``) is done in float64, on a CPU by one core. ``look`` is what it costs to
     find the active rows of one column, for each row. ``together`` says that columns may be worked
     on at once, a thread each; else they come one after the other, and each has all threads.
+    ``at_hand``: all rows are kept, and reading one that is not active costs no more than another.
     """
 
     product: float = 12.0
@@ -56,6 +62,7 @@ class Costs:
     factor: float = 6.0
     look: float = 20_000.0
     together: bool = True
+    at_hand: bool = False
 
     def for_each(self, n_columns: int, work: Callable[[int], None]) -> None:
         """Call ``work`` on every column."""
@@ -78,6 +85,10 @@ class Solutions(NamedTuple):
     left: np.ndarray
 
 
+class Guesses(Solutions):
+    """The same by secants: V had no part in x, and ``left`` is a guess."""
+
+
 # A linear map for each column: (D, columns) to an array of D's shape.
 ColumnMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
@@ -93,6 +104,10 @@ class Curvature(Protocol):
 
     def product(self, D: np.ndarray, columns: np.ndarray) -> np.ndarray:
         """V_c d_c for the given columns, shape (q, len(columns)): one pass over active rows."""
+
+    @property
+    def pass_cost(self) -> float:
+        """What a product would cost that read all rows, active or not."""
 
     @property
     def sharing_cost(self) -> float:
@@ -178,6 +193,9 @@ class DirectionSolver:
     "renewed"  conjugate gradients, preconditioned with the Hessian of a sample of rows
     "plain"    conjugate gradients alone
     ========== ================================================================================
+
+    In place of "prepared" and "renewed" conjugate gradients, secants (``secants.py``) may tell up
+    to ``max_secants`` directions, where those need not be exact.
     """
 
     def __init__(
@@ -187,8 +205,10 @@ class DirectionSolver:
         assembled,
         alike: np.ndarray | None = None,
         sample: SampledCurvature | None = None,
+        max_secants: int = 0,
     ):
         self.solver, self.sample = solver, sample
+        self.secants = Secants(max_secants)
         # Columns with the same number share a preconditioner; None: all of them, like it or not.
         self.alike = np.zeros(len(assembled), dtype=int) if alike is None else alike
         self.max_cg_iter = max_cg_iter
@@ -205,12 +225,14 @@ class DirectionSolver:
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 
-    def solve(self, curvature, columns, gradient, forcing, W) -> Solutions:
-        """D with V_c d_c close to -g_c for each column.
+    def solve(self, curvature, columns, gradient, forcing, W, roughly: bool = False) -> Solutions:
+        """D with V_c d_c close to -g_c for each column, or a good guess where ``roughly`` will do.
 
         ``W`` are all columns' iterates, shape (q, c).
         """
         way = self._choose(curvature, columns, W)
+        if way not in ("prepared", "renewed") or not roughly:
+            self.secants.forget()
         if way == "one":
             one = factored(curvature.assemble_mean(np.arange(len(columns)), steers=False))
             assert one.factor is not None
@@ -236,24 +258,39 @@ class DirectionSolver:
                 return _directly(D)
             # Large kernel values: too much was lost to rounding, and will be again.
             self.rows_are_exact = False
-            return self.solve(curvature, columns, gradient, forcing, W)
+            return self.solve(curvature, columns, gradient, forcing, W, roughly)
         with_factors = {}
         most = self.max_cg_iter
         if way != "plain":
             if way == "renewed":
                 assert self.sample is not None
                 self.assembled = self.sample.at(W)
+                self.secants.forget()
             elif not self._known(columns):
                 self._prepare(curvature, columns)
             known = [self.assembled[column] for column in columns]
-            with_factors["precondition"] = _preconditioner(known)
+            with_factors["precondition"] = precondition = _preconditioner(known)
             most = min(most, _MOST_PREPARED_STEPS)
+            if roughly and self.secants.lead_on and self._pass_pays(curvature):
+                everyone = np.arange(len(columns))
+                D, left = self.secants.direction(
+                    W[:, columns], gradient, columns, lambda R: precondition(R, everyone)
+                )
+                self.expected_steps[way] = self.expected_steps["prepared"] = _FEWEST_STEPS
+                return Guesses(D, np.zeros(len(columns), dtype=int), left)
         found = conjugate_gradients(curvature.product, -gradient, forcing, most, **with_factors)
-        self.expected_steps[way] = max(5, int(found.steps.max()))
+        self.expected_steps[way] = max(_FEWEST_STEPS, int(found.steps.max()))
         if way == "renewed":
             self.expected_steps["prepared"] = self.expected_steps[way]
         # Without a preconditioner nothing is known of V^-1 but that it is at most 1: far too much.
         return found if way != "plain" else found._replace(left=0.0 * found.left)
+
+    def _pass_pays(self, curvature) -> bool:
+        """Whether a pass over all rows costs little more than a product with the active ones."""
+        return (
+            curvature.costs.at_hand
+            and curvature.pass_cost <= _WORTH_A_PASS * curvature.product_cost
+        )
 
     def decrement(self, column: int, gradient: np.ndarray) -> float:
         """<g, V^-1 g> for g of shape (q,), by this column's own last factor; infinite without one.

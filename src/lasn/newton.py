@@ -42,7 +42,7 @@ Where it differs from the paper, and why:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from time import perf_counter
 from typing import Any, Protocol
@@ -55,12 +55,18 @@ from lasn.directions import (
     Assembled,
     Curvature,
     DirectionSolver,
+    Guesses,
     SampledCurvature,
     column_norms,
 )
 
 # A gradient so many times ``tol`` can be as small after one step, which is to leave so much of it.
 _LAST, _AND_SOME = 5.0, 0.25
+# Directions need not be exact while more than this is left of a gradient; then Newton's rate begins.
+_ROUGHLY = 1e-4
+# Steps along secants are line searches' own where the slope at their end is still so much of the
+# first one. They are so many at most, and so many iterations are left for the others.
+_LONG_SECANT, _MOST_SECANTS, _LEFT_FOR_OTHERS = 0.9, 20, 10
 # Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
 _NEXT_TO = 0.03
 
@@ -257,6 +263,7 @@ def minimize(
         start.preconditioners or [None] * n_problems,
         np.zeros(n_problems, dtype=int) if start.alike else objective.alike,
         start.sample,
+        min(_MOST_SECANTS, options.max_iter - _LEFT_FOR_OTHERS),
     )
 
     _write(result, point, reference)
@@ -273,21 +280,26 @@ def minimize(
         forcing = _forcing(relative, before[columns], options)
         before[columns] = relative
         curvature = objective.curvature(point)
-        D, cg_steps, left = solver.solve(curvature, columns, point.gradient, forcing, result.W)
-        slope = np.einsum("qc,qc->c", point.gradient, D)
-        line = objective.line(point, D)
+        found = solver.solve(
+            curvature, columns, point.gradient, forcing, result.W, bool(np.any(relative > _ROUGHLY))
+        )
+        slope = np.einsum("qc,qc->c", point.gradient, found.X)
+        line = objective.line(point, found.X)
         noisy = relative <= 4.0 * objective.precision
-        t, at_rounding = line_search(line, point.value, slope, options, noisy)
+        searching = (
+            replace(options, long_step=_LONG_SECANT) if isinstance(found, Guesses) else options
+        )
+        t, at_rounding = line_search(line, point.value, slope, searching, noisy)
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
         stuck = at_rounding & ~(column_norms(following.gradient) < norm)
         # What the step has changed, and what a direction that was not solved further has left.
-        change = point.value - following.value + 0.5 * left
+        change = point.value - following.value + 0.5 * found.left
         settled[columns] = change <= options.tol * np.abs(following.value)
         settled[columns] |= _is_at_minimum(solver, following, reference[columns], options)
 
         t_all, cg_all = np.zeros(n_problems), np.zeros(n_problems, dtype=int)
-        t_all[columns], cg_all[columns] = np.where(stuck, 0.0, t), cg_steps
+        t_all[columns], cg_all[columns] = np.where(stuck, 0.0, t), found.steps
         _leave(result, point, stuck & (relative > options.tol), Status.ROUNDING)
         _leave(result, point, stuck & (relative <= options.tol), Status.CONVERGED)
         point = following.select(~stuck) if stuck.any() else following

@@ -20,7 +20,9 @@ costs none.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -169,12 +171,15 @@ class RegularizedLoss:
         weights, (n_active,) = self._run(
             tasks.weights_at, columns, shared=(*self._scores(W), self.loss)
         )
-        return LossCurvature(self, weights, to_numpy(n_active).astype(int), columns)
+        return LossCurvature(self, lambda: weights, to_numpy(n_active).astype(int), columns)
 
     def curvature(self, point: LossPoint) -> LossCurvature:
-        weights, _ = self._run(
-            tasks.curvature_weights, point.columns, point.predictions, shared=(self.loss,), n_read=0
-        )
+        def weights() -> list[Any]:
+            states, shared = point.predictions, (self.loss,)
+            return self._run(
+                tasks.curvature_weights, point.columns, states, shared=shared, n_read=0
+            )[0]
+
         return LossCurvature(self, weights, point.n_active, point.columns)
 
     def _run(self, task, columns, *states, shared=(), n_read=None):
@@ -287,18 +292,19 @@ class _Rows:
 class LossCurvature:
     """V_c at a point: I + sum_i v_ic x~_i x~_i^T with v_ic = C_i loss''.
 
-    ``weights`` holds v, shape (rows, c), for each block; ``columns`` says which problems those are.
+    ``find_weights()`` is v, shape (rows, c), for each block, and is called if those are needed;
+    ``columns`` says which problems those are.
     """
 
     def __init__(
         self,
         objective: RegularizedLoss,
-        weights: list[Any],
+        find_weights: Callable[[], list[Any]],
         n_active: np.ndarray,
         columns: np.ndarray,
     ):
         self.objective = objective
-        self.weights = weights
+        self._find_weights = find_weights
         self.n_active = n_active
         self.columns = columns
         self.costs = objective.blocks.costs
@@ -306,11 +312,23 @@ class LossCurvature:
         self._shared: _Rows | None = None
         self._is_shared = False
 
+    @cached_property
+    def weights(self) -> list[Any]:
+        """v, shape (rows, c), for each block."""
+        return self._find_weights()
+
     @property
     def product_cost(self) -> float:
+        return self._cost_of_reading(min(float(self.n_active.sum()), self.objective.blocks.n_rows))
+
+    @property
+    def pass_cost(self) -> float:
+        return self._cost_of_reading(self.objective.blocks.n_rows)
+
+    def _cost_of_reading(self, n_rows: float) -> float:
+        """Of a product with so many rows."""
         # Several columns share the reading of the rows.
         n_columns = len(self.n_active)
-        n_rows = min(float(self.n_active.sum()), self.objective.blocks.n_rows)
         penalty = max(1.5, self.costs.product / n_columns)
         values = n_rows * self.objective.blocks.n_columns
         if self.objective.mapping is not None:  # M is read as often as the rows
@@ -344,7 +362,9 @@ class LossCurvature:
 
     def assembly_cost(self, column: int, base: Assembled | None) -> float:
         objective = self.objective
-        n_rows = min(self.n_active[column], self._count_changes(self._contents(column), base))
+        n_rows = self.n_active[column]
+        if base is not None and base.contents is not None:
+            n_rows = min(n_rows, self._count_changes(self._contents(column), base))
         mapped = objective.mapped is not None
         row_cost = float(objective.n_variables**2) if mapped else objective.row_cost
         return n_rows * row_cost + self._looking_cost
@@ -370,7 +390,7 @@ class LossCurvature:
     def rows_that_tell(self) -> float:
         blocks, n_active = self.objective.blocks, float(self.n_active.sum())
         are_most = MOST_ROWS * blocks.n_rows <= n_active < blocks.n_rows
-        if not are_most or is_tensor(self.weights[0]):
+        if not are_most or is_tensor(self.objective._targets[0]):
             return np.inf
         n_rows = active_rows_that_pay(blocks.n_columns, n_active)
         return n_rows if n_rows < n_active else np.inf
