@@ -443,7 +443,7 @@ def test_what_rounding_leaves_of_a_solution_by_rows_is_corrected(left, solved):
     curvature = _RoundedRows(V, left)
     solver = DirectionSolver("auto", 100, [None] * 4)
     forcing = np.full(4, 0.1)
-    D, steps, _ = solver.solve(curvature, np.arange(4), G, forcing, np.zeros((30, 4)))
+    D, steps, *_ = solver.solve(curvature, np.arange(4), G, forcing, np.zeros((30, 4)))
     assert curvature.solved == solved
     assert not steps.any()
     assert np.all(np.linalg.norm(V @ D + G, axis=0) <= 0.1 * np.linalg.norm(G, axis=0))
@@ -454,7 +454,7 @@ def test_solutions_by_rows_that_cannot_be_corrected_are_given_up():
     curvature = _RoundedRows(V, 1.5)
     solver = DirectionSolver("auto", 200, [None] * 4)
     for solved in (3, 3):  # not tried a second time
-        D, steps, _ = solver.solve(curvature, np.arange(4), G, np.full(4, 0.1), np.zeros((30, 4)))
+        D, steps, *_ = solver.solve(curvature, np.arange(4), G, np.full(4, 0.1), np.zeros((30, 4)))
         assert curvature.solved == solved
         assert steps.all()
         assert np.all(np.linalg.norm(V @ D + G, axis=0) <= 0.11 * np.linalg.norm(G, axis=0))

@@ -162,7 +162,7 @@ def test_few_active_rows_are_solved_by_rows(place):
     assert 0 < point.n_active[0] < mapping.shape[1] // 2
     solver = DirectionSolver("auto", 100, [None])
     curvature = objective.curvature(point)
-    D, steps, _ = solver.solve(curvature, point.columns, point.gradient, 1e-8, point.W)
+    D, steps, *_ = solver.solve(curvature, point.columns, point.gradient, 1e-8, point.W)
     assert steps[0] == 0
     assert solver.assembled == [None]
     residual = objective.curvature(point).product(D, point.columns) + point.gradient
@@ -176,7 +176,7 @@ def test_a_hessian_that_all_columns_have_is_factored_once(make_objective, monkey
     curvature = objective.curvature(point)
     assert curvature.is_one
     solver = DirectionSolver("auto", 100, [None] * C)
-    D, steps, _ = solver.solve(curvature, point.columns, point.gradient, np.full(C, 1e-8), point.W)
+    D, steps, *_ = solver.solve(curvature, point.columns, point.gradient, np.full(C, 1e-8), point.W)
     assert not steps.any()
     assert all(one is solver.assembled[0] for one in solver.assembled)
     residual = curvature.product(D, point.columns) + point.gradient

@@ -85,8 +85,16 @@ class Solutions(NamedTuple):
     left: np.ndarray
 
 
-class Guesses(Solutions):
-    """The same by secants: V had no part in x, and ``left`` is a guess."""
+class Directions(NamedTuple):
+    """D with V_c d_c close to -g_c, shape (q, c), and what it took, as in :class:`Solutions`.
+
+    ``by_secants``: no V had a part in it, and ``left`` is a guess.
+    """
+
+    D: np.ndarray
+    steps: np.ndarray
+    left: np.ndarray
+    by_secants: bool = False
 
 
 # A linear map for each column: (D, columns) to an array of D's shape.
@@ -225,7 +233,7 @@ class DirectionSolver:
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 
-    def solve(self, curvature, columns, gradient, forcing, W, roughly: bool = False) -> Solutions:
+    def solve(self, curvature, columns, gradient, forcing, W, roughly: bool = False) -> Directions:
         """D with V_c d_c close to -g_c for each column, or a good guess where ``roughly`` will do.
 
         ``W`` are all columns' iterates, shape (q, c).
@@ -277,13 +285,14 @@ class DirectionSolver:
                     W[:, columns], gradient, columns, lambda R: precondition(R, everyone)
                 )
                 self.expected_steps[way] = self.expected_steps["prepared"] = _FEWEST_STEPS
-                return Guesses(D, np.zeros(len(columns), dtype=int), left)
+                return Directions(D, np.zeros(len(columns), dtype=int), left, by_secants=True)
         found = conjugate_gradients(curvature.product, -gradient, forcing, most, **with_factors)
         self.expected_steps[way] = max(_FEWEST_STEPS, int(found.steps.max()))
         if way == "renewed":
             self.expected_steps["prepared"] = self.expected_steps[way]
         # Without a preconditioner nothing is known of V^-1 but that it is at most 1: far too much.
-        return found if way != "plain" else found._replace(left=0.0 * found.left)
+        left = found.left if way != "plain" else 0.0 * found.left
+        return Directions(found.X, found.steps, left)
 
     def _pass_pays(self, curvature) -> bool:
         """Whether a pass over all rows costs little more than a product with the active ones."""
@@ -390,10 +399,10 @@ class DirectionSolver:
         return min(costs, key=lambda way: costs[way])
 
 
-def _directly(D: np.ndarray) -> Solutions:
+def _directly(D: np.ndarray) -> Directions:
     """What was found without conjugate gradients."""
     none = np.zeros(D.shape[1])
-    return Solutions(D, none.astype(int), none)
+    return Directions(D, none.astype(int), none)
 
 
 def active_rows_that_pay(k: int, ahead: float) -> int:

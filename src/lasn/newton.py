@@ -32,6 +32,9 @@ Where it differs from the paper, and why:
 - V d = -g may also be solved by assembling and factoring V: exact, and cheaper when q is small
   against the number of conjugate gradient steps that would be needed. An assembled V is kept and
   changed by the rows that entered or left the active set since, or serves as the preconditioner;
+- far from the minimum, where a pass over all rows costs little more than a product with V, d may
+  be what past steps and gradients tell of V (``secants.py``). Near it d is Newton's, and so is the
+  rate;
 - the line search starts at m = 0; at t0 = 1, without which there is no quadratic rate, unless the
   slope there is still a sizeable part of the one at 0. Then t0 is the minimiser along the line,
   which costs no pass over the rows and sheds inactive rows much sooner;
@@ -55,18 +58,17 @@ from lasn.directions import (
     Assembled,
     Curvature,
     DirectionSolver,
-    Guesses,
     SampledCurvature,
     column_norms,
 )
 
 # A gradient so many times ``tol`` can be as small after one step, which is to leave so much of it.
 _LAST, _AND_SOME = 5.0, 0.25
-# Directions need not be exact while more than this is left of a gradient; then Newton's rate begins.
+# Secants may tell directions while more than this is left of a gradient: then Newton's rate begins.
 _ROUGHLY = 1e-4
-# Steps along secants are line searches' own where the slope at their end is still so much of the
-# first one. They are so many at most, and so many iterations are left for the others.
-_LONG_SECANT, _MOST_SECANTS, _LEFT_FOR_OTHERS = 0.9, 20, 10
+# They may do so this often, and leave so many iterations for the others. A step of another length
+# than theirs is a second pass over the rows: the slope at its end has to be this much of the first.
+_MOST_SECANTS, _LEFT_FOR_OTHERS, _LONG_SECANT = 20, 10, 0.9
 # Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
 _NEXT_TO = 0.03
 
@@ -280,16 +282,13 @@ def minimize(
         forcing = _forcing(relative, before[columns], options)
         before[columns] = relative
         curvature = objective.curvature(point)
-        found = solver.solve(
-            curvature, columns, point.gradient, forcing, result.W, bool(np.any(relative > _ROUGHLY))
-        )
-        slope = np.einsum("qc,qc->c", point.gradient, found.X)
-        line = objective.line(point, found.X)
+        roughly = bool(np.any(relative > _ROUGHLY))
+        found = solver.solve(curvature, columns, point.gradient, forcing, result.W, roughly)
+        slope = np.einsum("qc,qc->c", point.gradient, found.D)
+        line = objective.line(point, found.D)
         noisy = relative <= 4.0 * objective.precision
-        searching = (
-            replace(options, long_step=_LONG_SECANT) if isinstance(found, Guesses) else options
-        )
-        t, at_rounding = line_search(line, point.value, slope, searching, noisy)
+        search = replace(options, long_step=_LONG_SECANT) if found.by_secants else options
+        t, at_rounding = line_search(line, point.value, slope, search, noisy)
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
         stuck = at_rounding & ~(column_norms(following.gradient) < norm)

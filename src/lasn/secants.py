@@ -58,6 +58,7 @@ class Secants:
         self.steps: list[_Step] = []
         self.energies: list[float] = []
         self.columns = np.empty(0, dtype=int)
+        self.last: tuple[np.ndarray, ...] = ()
 
     @property
     def lead_on(self) -> bool:
@@ -102,15 +103,15 @@ class Secants:
             keep = np.isin(self.columns, columns)
             if not keep.all():
                 self.steps = [step.of(keep) for step in self.steps]
-                self._last = tuple(array[:, keep] for array in self._last)
-            last_W, last_gradient, last_z = self._last
+                self.last = tuple(array[:, keep] for array in self.last)
+            last_W, last_gradient, last_z = self.last
             s, y = W - last_W, gradient - last_gradient
             along = _dots(s, y)
             # f is strongly convex: <s, y> >= |s|^2, but for rounding and steps of length zero.
             inverse = np.divide(1.0, along, out=np.zeros_like(along), where=along > 0.0)
             self.steps = [*self.steps, _Step(s, y, z - last_z, inverse)][-_MEMORY:]
         self.columns = columns
-        self._last = (W, gradient, z)
+        self.last = (W, gradient, z)
 
     def _scale(self) -> np.ndarray:
         """The multiple of P^-1 that fits the last step best: <s, y> / <y, P^-1 y>."""
