@@ -209,8 +209,18 @@ def machine() -> str:
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     return (
         f"{model}, {cores()} threads, {memory:.0f} GB; {platform.system()}, "
-        f"Python {platform.python_version()}, {versions}"
+        f"Python {platform.python_version()}, {versions}, {blas()}"
     )
+
+
+def blas() -> str:
+    """Whose matrix products NumPy has, and for which processor (``OPENBLAS_CORETYPE`` may say)."""
+    import numpy  # noqa: F401  which loads its BLAS
+    from threadpoolctl import threadpool_info
+
+    found = [library for library in threadpool_info() if library["user_api"] == "blas"]
+    names = {f"{one['internal_api']} for {one.get('architecture', '?')}" for one in found}
+    return ", ".join(sorted(names)) or "BLAS unknown"
 
 
 def record_table(title: str, records: list[dict], columns: dict) -> None:
