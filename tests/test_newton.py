@@ -372,6 +372,8 @@ def test_a_sample_preconditions_where_the_hessian_of_all_rows_is_dearer():
     assert sample_pays(1000, n_sampled=4000, n_active=17_000)
     assert not sample_pays(1000, n_sampled=4000, n_active=3700)  # hardly more rows than that
     assert not sample_pays(200, n_sampled=3200, n_active=17_000)  # few landmarks: it is cheap
+    assert sample_pays(2000, n_sampled=3200, n_active=6400)
+    assert not sample_pays(2000, n_sampled=2100, n_active=6400)  # hardly more rows than landmarks
 
 
 def _systems(condition):

@@ -28,16 +28,18 @@ _SAMPLED_STEPS = 8
 _UNLIKE_SAMPLED_STEPS = 40
 # No fewer are expected because few were enough, or because secants will do.
 _FEWEST_STEPS = 5
-# In all iterations of a fit, preconditioned with the Hessian of a sample.
-_STEPS_OF_A_FIT = 30
+# In all iterations of a fit, preconditioned with the Hessian of a sample; gathering the rows that
+# they read counts as some.
+_STEPS_OF_A_FIT = 40
 # What conjugate gradients leave of the error, over a whole fit, about.
 _LEFT = 1e-3
 # Where rounding has cost a solution by rows so little of the gradient, the others are not checked.
 _NEXT_TO_NOTHING = 1e-6
 # What rounding has cost a solution by rows may be given back so often, at the same price.
 _CORRECTIONS = 2
-# A Hessian for preconditioning wants so many active rows for each column at least.
-_ROWS_A_COLUMN = 4
+# A Hessian for preconditioning wants so many active rows for each column; less than so many are of
+# no use.
+_ROWS_A_COLUMN, _LEAST_ROWS_A_COLUMN = 4, 1.25
 # What rounding may do to a preconditioner, V, of which the smallest eigenvalue is 1.
 _LITTLE_ROUNDING = 0.1
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -423,15 +425,17 @@ def active_rows_that_pay(k: int, ahead: float) -> int:
     return m
 
 
-def sample_pays(k: int, n_sampled: int, n_active: float) -> bool:
+def sample_pays(k: int, n_sampled: float, n_active: float) -> bool:
     """Whether to precondition with the Hessian of some active rows, for a single problem.
 
     In operations of a matrix product, that is 3 k^2 m for m rows of a sample and, for all n active
     ones, the products of a fit's conjugate gradient steps. Else their own Hessian is assembled and
-    factored, and changed on the way by about half of them: 1.5 times 3 k^2 n.
+    factored, and changed on the way by about half of them: 1.5 times 3 k^2 n. A sample of hardly
+    more rows than landmarks says nothing of many directions.
     """
     steps = _STEPS_OF_A_FIT * 4.0 * Costs().product * k * n_active
-    return 3.0 * k**2 * n_sampled + steps < 4.5 * k**2 * n_active
+    tells = n_sampled >= _LEAST_ROWS_A_COLUMN * k
+    return tells and 3.0 * k**2 * n_sampled + steps < 4.5 * k**2 * n_active
 
 
 def direct_solves_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> bool:

@@ -46,6 +46,7 @@ from lasn.inner_products import KeptInnerProducts
 from lasn.losses import Loss
 from lasn.mapped_rows import MappedRows
 from lasn.mapping import TimesMapping
+from lasn.threads import for_each_slice, n_threads
 
 # Operations of a matrix product in the time that one inner product of active rows is copied.
 _GATHERING = 60.0
@@ -57,6 +58,8 @@ _LARGE = 300
 _EXACTLY = 1e-5
 # From so many on, rows are copied one by one: half of the matrix is enough then.
 _MANY_ROWS = 300
+# Rows of F that entered or left V are held at once if they are so many times its columns.
+_IN_ONE_GO = 6
 # Where this share of all rows is active, most of those stay so, and a Hessian of some of them does
 # not age: one that is assembled from all and changed on the way costs more. At zero all are active,
 # and most will not be.
@@ -382,7 +385,7 @@ class LossCurvature:
         if n_changes >= self.n_active[column]:
             return self._assemble(self._rows, contents, None)
         assert base is not None
-        if self.objective.mapped is None and n_changes <= self.objective.n_variables:
+        if self.objective.mapped is None and n_changes <= _IN_ONE_GO * self.objective.n_variables:
             return self._changed(contents, base)
         return self._assemble(self._rows, contents, base)
 
@@ -446,7 +449,7 @@ class LossCurvature:
 
         def solve(index: int) -> None:
             contents = self._contents(index)
-            F, v = self._features_of(contents)
+            F, v = self._features_of(contents, self._rows.to_features)
             S, order = self._inner_products(index, contents, F)
             S = S + 1.0
             S.reshape(-1)[:: len(S) + 1] += cast(1.0 / v[order], S.dtype)
@@ -496,9 +499,11 @@ class LossCurvature:
             self._shared = _Rows(objective.mapped, [v], None)
         return self._shared
 
-    def _features_of(self, contents: list[Any]) -> tuple[Any, Any]:
+    def _features_of(
+        self, contents: list[Any], to_features: TimesMapping | None
+    ) -> tuple[Any, Any]:
         """F, dense or CSR of shape (m, q), and v, shape (m,), of all rows with v != 0."""
-        blocks, to_features = self._rows.blocks, self._rows.to_features
+        blocks = self._rows.blocks
         parts, _ = blocks.run(tasks.features_of, contents, shared=(to_features,))
         F, v = zip(*blocks.collect(parts), strict=True)
         stack = sp.vstack if sp.issparse(F[0]) else concatenate
@@ -528,19 +533,28 @@ class LossCurvature:
         return Assembled(V, contents)
 
     def _changed(self, contents: list[Any], base: Assembled) -> Assembled:
-        """The base with a few rows that entered or left it, in one product for all blocks."""
+        """The base with a few rows that entered or left it, in products for all blocks."""
         changes, _ = self._rows.blocks.run(tasks.difference, contents, base.contents, n_read=0)
-        F, v = self._features_of(changes)
+        to_features = self._rows.to_features
+        K, v = self._features_of(changes, None)
+        parts = [(sign, rows) for sign in (1.0, -1.0) for rows in _parts(nonzero(sign * v > 0.0))]
+        grams: list[Any] = [None] * len(parts)
+
+        def multiply(one: slice) -> None:
+            _, rows = parts[one.start]
+            F = K[rows] if to_features is None else to_features(K[rows], own=True)
+            grams[one.start] = tasks.weighed(F, abs(v[rows]), lambda A: A.T @ A, own=True)
+
+        for_each_slice(len(parts), 1, multiply)
         V = base.matrix + 0.0
-        for sign in (1.0, -1.0):
-            rows = nonzero(sign * v > 0.0)
-            if len(rows):
-                some = abs(v[rows])
-                gram, border = tasks.weighed(F[rows], some, lambda A: A.T @ A, own=True)
-                V[:-1, :-1] += sign * wide(gram)
-                V[-1, :-1] += sign * wide(border)
-                V[:-1, -1] += sign * wide(border)
-                V[-1, -1] += sign * some.sum()
+        for (sign, _), (gram, border) in zip(parts, grams, strict=True):
+            if sign > 0.0:  # in V's own memory
+                V[:-1, :-1] += gram
+            else:
+                V[:-1, :-1] -= gram
+            V[-1, :-1] += sign * wide(border)
+            V[:-1, -1] += sign * wide(border)
+        V[-1, -1] += v.sum()
         return Assembled(V, contents)
 
     def _count_changes(self, contents: list[Any], base: Assembled | None) -> float:
@@ -553,6 +567,13 @@ class LossCurvature:
     def _contents(self, column: int) -> list[Any]:
         rows = self._rows
         return rows.blocks.run(tasks.select, rows.weights, shared=(column,), n_read=0)[0]
+
+
+def _parts(rows: Any) -> list[Any]:
+    """The rows in as many parts as there are threads, if they are that many; on a device in one."""
+    n_parts = 1 if is_tensor(rows) else n_threads()
+    size = -(-len(rows) // n_parts)
+    return [rows[start : start + size] for start in range(0, len(rows), max(1, size))]
 
 
 def _solution(S: Any, b: np.ndarray) -> np.ndarray:

@@ -167,7 +167,8 @@ def find_start(
         return Start(problem, first, NewtonStart(model.W))
     ahead = share * (n_part or n_rows + sum(sizes)) if one_factor else 0.0
     n_active = active_rows_that_pay(k, ahead)
-    if one_factor and not sizes and not sample_pays(k, n_active, share * n_rows):
+    n_sampled = min(n_active, share * (pool.n_rows // 2))
+    if one_factor and not sizes and not sample_pays(k, n_sampled, share * n_rows):
         return Start(problem, first, NewtonStart(model.W))
     if scores is not None and share <= _NOT_ALL and isinstance(problem, Problem):
         problem = _active_first(problem, scores)
