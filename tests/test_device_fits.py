@@ -122,7 +122,8 @@ def many_rows():
 
 @every_device
 @pytest.mark.parametrize("implicit", [False, True])
-def test_many_rows(many_rows, device, implicit, monkeypatch):
+@pytest.mark.parametrize("solver", ["auto", "newton"])
+def test_many_rows(many_rows, device, implicit, solver, monkeypatch):
     torch_device(device)
     from lasn import torch_kernels
 
@@ -130,6 +131,7 @@ def test_many_rows(many_rows, device, implicit, monkeypatch):
     X, y, X_test = many_rows
     landmarks = LASNClassifier(200, random_state=0).fit(X[:5000], y[:5000]).landmarks_
     settings = {"landmarks": landmarks, "dtype": "float32", "random_state": 0, "tol": 1e-4}
+    settings["solver"] = solver
     here = LASNClassifier(**settings).fit(X, y)
     there = LASNClassifier(device=device, **settings).fit(X, y)
     values = [model.history_[-1]["value"] for model in (here, there)]

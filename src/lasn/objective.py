@@ -535,15 +535,17 @@ class LossCurvature:
     def _changed(self, contents: list[Any], base: Assembled) -> Assembled:
         """The base with a few rows that entered or left it, in products for all blocks."""
         changes, _ = self._rows.blocks.run(tasks.difference, contents, base.contents, n_read=0)
-        to_features = self._rows.to_features
-        K, v = self._features_of(changes, None)
+        at_once, in_parts = self._rows.to_features, None
+        if not is_tensor(changes[0]):  # each thread maps its part; a device has no use for that
+            at_once, in_parts = in_parts, at_once
+        F, v = self._features_of(changes, at_once)
         parts = [(sign, rows) for sign in (1.0, -1.0) for rows in _parts(nonzero(sign * v > 0.0))]
         grams: list[Any] = [None] * len(parts)
 
         def multiply(one: slice) -> None:
             _, rows = parts[one.start]
-            F = K[rows] if to_features is None else to_features(K[rows], own=True)
-            grams[one.start] = tasks.weighed(F, abs(v[rows]), lambda A: A.T @ A, own=True)
+            own = F[rows] if in_parts is None else in_parts(F[rows], own=True)
+            grams[one.start] = tasks.weighed(own, abs(v[rows]), lambda A: A.T @ A, own=True)
 
         for_each_slice(len(parts), 1, multiply)
         V = base.matrix + 0.0
