@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from lasn import LASNClassifier, row_forms
 from lasn.kernels import Kernel
-from lasn.row_forms import add_product, fastest_form, packed, product_cost
+from lasn.row_forms import add_product, fastest_form, packed, product_cost, write_product
 
 
 def rows_with(stored, n_rows=400, n_features=300):
@@ -92,6 +92,22 @@ def test_products_are_added_to_what_is_there(with_scipys_own, dtype, monkeypatch
     assert np.all(everything[450:] == 1.0)
     add_product(rows, sp.csr_matrix(columns), everything[50:450])
     assert_allclose(everything[50:450], 1.0 + 2.0 * (rows @ columns), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", ["scikit-learn's", "many threads", "an older scikit-learn"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_of_sparse_rows_and_columns_are_written(way, dtype, monkeypatch):
+    if way == "many threads":
+        monkeypatch.setattr(row_forms, "stretch", lambda: 4)
+    elif way == "an older scikit-learn":
+        monkeypatch.setattr(row_forms, "_scikit_learns_product", lambda: None)
+    rows = sp.csr_matrix(rows_with(10).astype(dtype))
+    columns = sp.csr_matrix(rows_with(20, n_rows=60).astype(dtype).T)
+    everything = np.ones((500, 60), dtype=dtype)
+    write_product(rows, columns, everything[50:450])
+    assert_allclose(everything[50:450], (rows @ columns).toarray(), rtol=1e-5, atol=1e-5)
+    assert np.all(everything[:50] == 1.0)
+    assert np.all(everything[450:] == 1.0)
 
 
 def test_rows_that_are_not_contiguous():

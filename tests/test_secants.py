@@ -171,6 +171,15 @@ def test_classes_take_them_together(directions):
     )
 
 
+def test_classes_that_settle_one_after_the_other_take_them_to_the_end(directions):
+    X, y = noisy_rows(0.6, n_classes=5)
+    options = {"landmarks": X[:300], "gamma": 0.5, "random_state": 0}
+    model = LASNClassifier(**options, dtype="float32").fit(X, y)
+    assert min(directions) < max(directions)  # some classes were done before the others
+    assert model.n_iter_ == 1 + len(directions)
+    assert not np.any([one["cg_steps"] for one in model.history_])
+
+
 def test_near_the_minimum_newtons_own_directions_take_over(directions):
     X, y = noisy_rows(0.4)
     options = {"landmarks": X[:300], "gamma": 0.5, "random_state": 0, "dtype": "float64"}

@@ -19,6 +19,8 @@ from lasn.memory import OrOnTheCpu, with_less_memory
 
 # Up to this many groups are summed one after the other on a device.
 _FEW_GROUPS = 64
+# Products with so many columns, at most, are made the other way round.
+_FEW_COLUMNS = 64
 
 
 def is_tensor(array: Any) -> bool:
@@ -78,9 +80,14 @@ def times(A: Any, B: Any) -> Any:
     """A B, for threads side by side: arrays, tensors or a sparse A.
 
     NumPy's ``@`` keeps Python's lock where the result has few values (up to 500), however many it
-    has to read for them. ``dot`` never does.
+    has to read for them. ``dot`` never does. Of few columns B^T A^T is made, which BLAS does
+    faster; they come in one piece each (``by_columns``).
     """
-    return A.dot(B) if isinstance(A, np.ndarray) else A @ B
+    if not isinstance(A, np.ndarray):
+        return A @ B
+    if isinstance(B, np.ndarray) and B.ndim == 2 and 1 < B.shape[1] <= _FEW_COLUMNS:
+        return B.T.dot(A.T).T
+    return A.dot(B)
 
 
 def transposed_times(A: Any, B: Any) -> Any:
@@ -88,6 +95,11 @@ def transposed_times(A: Any, B: Any) -> Any:
     if isinstance(A, np.ndarray) and B.ndim == 2:
         return B.T.dot(A).T
     return times(A.T, B)
+
+
+def by_columns(array: Any) -> Any:
+    """The array with its columns in one piece each, as ``times`` gives them; a tensor as it is."""
+    return np.asfortranarray(array) if isinstance(array, np.ndarray) else array
 
 
 def cast(array: Any, dtype: Any) -> Any:

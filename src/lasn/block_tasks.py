@@ -23,6 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lasn.arrays import (
+    by_columns,
     cast,
     concatenate,
     is_tensor,
@@ -69,6 +70,11 @@ class ActiveRows:
             yield self.kept, self.weights[self.front :]
         elif len(self.positions) or not self.front:
             yield block.matrix(self.positions), self.weights[self.front :]
+
+
+def in_columns(block: Block, state):
+    """The same with each column in one piece, as scores come."""
+    return by_columns(state), ()
 
 
 def select(block: Block, state, columns):

@@ -235,13 +235,23 @@ class DirectionSolver:
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
 
-    def solve(self, curvature, columns, gradient, forcing, W, roughly: bool = False) -> Directions:
+    def solve(
+        self,
+        curvature,
+        columns,
+        gradient,
+        forcing,
+        W,
+        roughly: bool = False,
+        settling: bool = False,
+    ) -> Directions:
         """D with V_c d_c close to -g_c for each column, or a good guess where ``roughly`` will do.
 
-        ``W`` are all columns' iterates, shape (q, c).
+        ``W`` are all columns' iterates, shape (q, c). ``settling``: gradients are small enough, and
+        all that is left is to see that f has settled; secants that have led there will do.
         """
         way = self._choose(curvature, columns, W)
-        if way not in ("prepared", "renewed") or not roughly:
+        if way not in ("prepared", "renewed") or not (roughly or settling):
             self.secants.forget()
         if way == "one":
             one = factored(curvature.assemble_mean(np.arange(len(columns)), steers=False))
@@ -268,7 +278,7 @@ class DirectionSolver:
                 return _directly(D)
             # Large kernel values: too much was lost to rounding, and will be again.
             self.rows_are_exact = False
-            return self.solve(curvature, columns, gradient, forcing, W, roughly)
+            return self.solve(curvature, columns, gradient, forcing, W, roughly, settling)
         with_factors = {}
         most = self.max_cg_iter
         if way != "plain":
@@ -281,7 +291,9 @@ class DirectionSolver:
             known = [self.assembled[column] for column in columns]
             with_factors["precondition"] = precondition = _preconditioner(known)
             most = min(most, _MOST_PREPARED_STEPS)
-            if roughly and self.secants.lead_on and self._pass_pays(curvature):
+            by_secants = roughly and self._pass_pays(curvature)
+            by_secants |= settling and bool(self.secants.steps)
+            if by_secants and self.secants.lead_on:
                 everyone = np.arange(len(columns))
                 D, left = self.secants.direction(
                     W[:, columns], gradient, columns, lambda R: precondition(R, everyone)

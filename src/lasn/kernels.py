@@ -33,7 +33,7 @@ from lasn.arrays import device_of, is_sparse, like, times, to_numpy, wide
 from lasn.cores import all_cores
 from lasn.mapping import TimesMapping
 from lasn.memory import for_each_part
-from lasn.row_forms import add_product, fastest_form, product_cost, unpacked
+from lasn.row_forms import add_product, fastest_form, product_cost, unpacked, write_product
 from lasn.threads import for_each_slice, n_threads, stretch
 
 KERNEL_NAMES = ("rbf", "polynomial", "tanh", "laplacian", "linear")
@@ -419,13 +419,19 @@ class _InnerProducts:
 
     def __call__(self, rows, out: np.ndarray, factor: float = 1.0) -> None:
         rows = rows.astype(self.dtype, copy=False)
-        if is_sparse(rows) or is_sparse(self.transposed):
+        if self.are_written(rows):
+            write_product(rows * self.dtype.type(factor), self.transposed, out)
+        elif is_sparse(rows) or is_sparse(self.transposed):
             out[...] = 0.0
             self.add(rows, out, factor)
         else:
             np.matmul(rows, self.transposed, out=out)
             if factor != 1.0:
                 out *= factor
+
+    def are_written(self, rows) -> bool:
+        """Whether products with these rows are faster to write than to add to what is there."""
+        return self.places is None and is_sparse(rows) and is_sparse(self.transposed)
 
     def add(self, rows, out: np.ndarray, factor: float) -> None:
         """Add the products to ``out``; the rows are sparse, or the landmarks are."""
@@ -516,8 +522,13 @@ class _RbfColumns(KernelColumns):
         gamma = self.kernel.gamma
         squares = row_norms_squared(rows)
         ours, theirs = ((-gamma * part).astype(self.dtype) for part in (squares, self.squares))
-        np.add(ours[:, None], theirs, out=out)
-        self.products.add(rows, out, 2.0 * gamma)
+        if self.products.are_written(rows):
+            self.products(rows, out, 2.0 * gamma)
+            out += ours[:, None]
+            out += theirs
+        else:
+            np.add(ours[:, None], theirs, out=out)
+            self.products.add(rows, out, 2.0 * gamma)
         self._not_positive(out, max(squares.max(), self.squares.max()))
 
     def _not_positive(self, exponents, largest):

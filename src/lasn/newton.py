@@ -68,7 +68,7 @@ _LAST, _AND_SOME = 5.0, 0.25
 _ROUGHLY = 1e-4
 # They may do so this often, and leave so many iterations for the others. A step of another length
 # than theirs is a second pass over the rows: the slope at its end has to be this much of the first.
-_MOST_SECANTS, _LEFT_FOR_OTHERS, _LONG_SECANT = 20, 10, 0.9
+_MOST_SECANTS, _LEFT_FOR_OTHERS, _LONG_SECANT = 30, 10, 0.9
 # Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
 _NEXT_TO = 0.03
 
@@ -283,7 +283,10 @@ def minimize(
         before[columns] = relative
         curvature = objective.curvature(point)
         roughly = bool(np.any(relative > _ROUGHLY))
-        found = solver.solve(curvature, columns, point.gradient, forcing, result.W, roughly)
+        settling = bool(np.all(relative <= options.tol))
+        found = solver.solve(
+            curvature, columns, point.gradient, forcing, result.W, roughly, settling
+        )
         slope = np.einsum("qc,qc->c", point.gradient, found.D)
         line = objective.line(point, found.D)
         noisy = relative <= 4.0 * objective.precision

@@ -133,9 +133,9 @@ class RegularizedLoss:
         self.row_cost = float(self.n_variables**2)
         if mapping is not None:
             self.row_cost += 2.0 * mapping.shape[0] * mapping.shape[1]
-        self._targets = blocks.split(targets)
-        self._costs = blocks.split(costs[:, None] if costs.ndim == 1 else costs)
         self._one_cost = costs.ndim == 1 or costs.shape[1] == 1
+        self._targets = self._split(targets)
+        self._costs = self._split(costs[:, None] if costs.ndim == 1 else costs)
         # Rows of F that were needed so far, where several problems share them, and inner products.
         self.mapped: MappedRows | None = None
         self._kept_inner: KeptInnerProducts | None = None
@@ -184,6 +184,13 @@ class RegularizedLoss:
             )[0]
 
         return LossCurvature(self, weights, point.n_active, point.columns)
+
+    def _split(self, rows: Any) -> list[Any]:
+        """Hand an array of shape (n, c) to the blocks."""
+        parts = self.blocks.split(rows)
+        if rows.shape[1] > 1:
+            parts, _ = self.blocks.run(tasks.in_columns, parts, n_read=0)
+        return parts
 
     def _run(self, task, columns, *states, shared=(), n_read=None):
         """Run a task that sees the targets and costs of the given columns."""
