@@ -121,6 +121,14 @@ def test_extreme_gamma_of_a_polynomial(estimator, binary, gamma):
     finite(estimator.set_params(kernel="polynomial", gamma=gamma).fit(X, y), X)
 
 
+def test_kernel_values_of_1e18_leave_next_to_nothing(binary):
+    """Such a machine meets every row; rounding hides the smallest eigenvalues of V."""
+    X, y = binary
+    model = LASNClassifier(kernel="polynomial", gamma=1e6, random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert model.history_[-1]["value"] < 0.5
+
+
 @pytest.mark.parametrize("gamma", ["variance", "auto", 1.0])
 def test_polynomial_of_degree_10_on_unscaled_data_works_in_float64(gamma):
     X, y = load_breast_cancer(return_X_y=True)

@@ -55,3 +55,15 @@ def test_a_matrix_that_rounding_has_spoilt_is_shifted_in_its_place_too(rng):
     factor, in_place = factorize(V), factorize(V.copy(), own=True)
     assert factor.shift == in_place.shift > 0.0
     np.testing.assert_allclose(in_place.solve(b), factor.solve(b), rtol=1e-6)
+
+
+@pytest.mark.parametrize("own", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_that_hides_the_least_eigenvalue_is_added(dtype, own, rng):
+    """Else a solution would be noise in the directions where V is the identity."""
+    rounding = float(np.finfo(dtype).eps)
+    F = rng.normal(size=(20, 60)) * np.sqrt(10.0 / rounding)
+    V = (np.eye(60) + F.T @ F).astype(dtype)
+    factor = factorize(V.copy(), own=own, least=1.0)
+    assert factor.shift >= rounding * V.diagonal().max()
+    assert factorize(np.eye(60, dtype=dtype) * 1e3, own=own, least=1.0).shift == 0.0

@@ -234,6 +234,7 @@ class DirectionSolver:
         self.is_of_a_part = sample is not None  # what conjugate gradients are preconditioned with
         self.rows_are_exact = True  # until they were not
         self.trusts_rows = False
+        self.is_held_up = False  # the last step was short: directions may be mostly rounding
 
     def solve(
         self,
@@ -264,8 +265,8 @@ class DirectionSolver:
 
             def factor_and_solve(index: int) -> None:
                 column = columns[index]
-                assembled = factored(curvature.assemble(index, self.assembled[column]))
-                self.assembled[column] = assembled
+                assembled = curvature.assemble(index, self.assembled[column])
+                self.assembled[column] = assembled = factored(assembled, self.is_held_up)
                 assert assembled.factor is not None
                 D[:, [index]] = -assembled.factor.solve(gradient[:, [index]])
 
@@ -468,9 +469,10 @@ def direct_solves_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> 
     return direct < _UNLIKE_SAMPLED_STEPS * n_problems * step
 
 
-def factored(assembled: Assembled) -> Assembled:
-    """The same with its factor."""
-    return replace(assembled, factor=factorize(assembled.matrix))
+def factored(assembled: Assembled, without_noise: bool = False) -> Assembled:
+    """The same with its factor; V >= I, which rounding may hide."""
+    least = 1.0 if without_noise else np.inf
+    return replace(assembled, factor=factorize(assembled.matrix, least=least))
 
 
 def as_preconditioner(assembled: Assembled) -> Assembled:

@@ -82,23 +82,25 @@ class _InverseFactor:
         return _InverseFactor(cast(self.inverse, np.float32), self.shift)
 
 
-def factorize(V: Any, own: bool = False) -> Factor:
+def factorize(V: Any, own: bool = False, least: float = np.inf) -> Factor:
     """Cholesky factor of V; what rounding took from its positive definiteness is added back.
 
-    A V that is ``own`` is nobody else's, and its memory may become the factor's.
+    A V that is ``own`` is nobody else's, and its memory may become the factor's. No eigenvalue of V
+    is less than ``least``. Where V's entries are so large that rounding hides it, solutions would
+    consist of noise in those directions: then the size of that rounding is added ahead.
     """
     own = own and not is_tensor(V)
     diagonal = V.diagonal().copy() if own else V.diagonal()
     scale = float(diagonal.max())
-    first = 1e-6 if "float32" in str(V.dtype) else 1e-12
-    shift = 0.0
+    first, rounding = (1e-6, 2.0**-23) if "float32" in str(V.dtype) else (1e-12, 2.0**-52)
+    shift = rounding * scale if rounding * scale > least else 0.0
     while True:
         try:
             return _factor(V, shift, own and shift == 0.0)
         except LinAlgError:
             if own and shift == 0.0:
                 _restore(V, diagonal)
-            shift = 10.0 * shift if shift else first * scale
+            shift = max(10.0 * shift, first * scale)
             if not np.isfinite(shift) or shift > scale:
                 raise
 

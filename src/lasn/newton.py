@@ -69,6 +69,8 @@ _ROUGHLY = 1e-4
 # They may do so this often, and leave so many iterations for the others. A step of another length
 # than theirs is a second pass over the rows: the slope at its end has to be this much of the first.
 _MOST_SECANTS, _LEFT_FOR_OTHERS, _LONG_SECANT = 30, 10, 0.9
+# After a step as short as this, V is told from rounding before it is factored.
+_SHORT_STEP = 0.1
 # Newton's decrement, of the last Hessian or of a sample's, may be so much of ``tol``.
 _NEXT_TO = 0.03
 
@@ -292,6 +294,7 @@ def minimize(
         noisy = relative <= 4.0 * objective.precision
         search = replace(options, long_step=_LONG_SECANT) if found.by_secants else options
         t, at_rounding = line_search(line, point.value, slope, search, noisy)
+        solver.is_held_up = bool(np.any(t < _SHORT_STEP))
         following = line.point(t)
         # Armijo compared noise: believe the gradient instead.
         stuck = at_rounding & ~(column_norms(following.gradient) < norm)
