@@ -3,6 +3,8 @@
 Every fit runs in a fresh process, one at a time, killed when it takes over --limit seconds. Data
 are loaded and converted, and a fit on a few hundred rows is made, before the clock starts. All
 kernel methods get C = 10 and gamma = 1 / total variance; see benchmarks/peers for the rest.
+"over floor" is our fit over what the hardware allows (benchmarks/floor.py), measured right before
+and right after the fit, in processes of their own as well; not where --no-floor is given.
 
 Two tables a set:
   all     fit and predict seconds, test accuracy, memory, objective; "ratio" is the competitor's
@@ -17,12 +19,14 @@ Rows go to benchmarks/results/compare-DATA.csv.
 """
 
 import sys
+from math import inf
 from statistics import mean, median
 
 import numpy as np
 
 import data
 import peers
+from floor import Floor
 from measure import (
     at_most,
     isolated,
@@ -107,6 +111,13 @@ def _some_of_each_class(y) -> np.ndarray:
     return np.concatenate([np.flatnonzero(y == label)[:share] for label in classes])
 
 
+def floor_of(peer: str, name: str, k: int, rows: int | None) -> dict:
+    """Seconds of what a fit on these rows needs at least, in this process: no fit runs in it."""
+    X = data.load(name, rows)[0]
+    kernel, product = Floor(peers.every()[peer].convert(X), k, 1 / data.total_variance(X)).measure()
+    return {"kernel": kernel, "product": product}
+
+
 def _objective(entry, model, X, y, n_classes: int) -> float | None:
     """1/2 |w|^2 + 1/2 b^2 + C sum_i max(0, 1 - y_i f(x_i))^2, summed over one-vs-rest problems."""
     if entry.coefficients is None:
@@ -134,7 +145,7 @@ def entries(chosen: list, peer_ks: list, our_ks: list):
         yield from ((peer, k) for k in ks)
 
 
-def run(peer, name: str, k, repeat: int, limit: float, rows) -> dict:
+def run(peer, name: str, k, repeat: int, limit: float, rows, with_floor: bool) -> dict:
     """One row of the table: medians of seconds and means of accuracy over seeds 0, 1, ..."""
     row = {"data": name, "peer": peer.name, "version": peer.version, "k": k, "limit": limit}
     if peer.version is None:
@@ -142,11 +153,17 @@ def run(peer, name: str, k, repeat: int, limit: float, rows) -> dict:
     runs = []
     for seed in range(repeat):
         work = {"peer": peer.name, "name": name, "k": k, "seed": seed, "rows": rows}
+        least = _floor(peer, name, k, rows) if with_floor else {}
         runs.append(isolated("compare:contest", 2.0 * limit + 600.0, limit=limit, **work))
         if runs[-1]["status"] == "time-out":
             runs[-1]["reason"] = f"over {limit:g} s"
         if runs[-1]["status"] != "ok":
             return row | runs[-1]
+        if with_floor:
+            after = _floor(peer, name, runs[-1]["landmarks"], rows)
+            runs[-1]["floor_seconds"] = sum(
+                min(after[part], least.get(part, inf)) for part in after
+            )
     row |= runs[0] | {"repeats": repeat}
     notes = row.pop("warned")
     if k is None and peer.uses_k:
@@ -163,9 +180,22 @@ def run(peer, name: str, k, repeat: int, limit: float, rows) -> dict:
         ("fit_mb", max),
     ):
         row[key] = summary([one[key] for one in runs])
+    if "floor_seconds" in row:
+        row["floor_ratio"] = median(one["fit_seconds"] / one["floor_seconds"] for one in runs)
+        row["floor_seconds"] = median(one["floor_seconds"] for one in runs)
     if row["objective"] is not None:
         row["objective"] = mean([one["objective"] for one in runs])
     return row
+
+
+def _floor(peer, name: str, k: int | None, rows) -> dict:
+    """The floor's parts by name; nothing where k is not known yet."""
+    if k is None:
+        return {}
+    took = isolated("compare:floor_of", peer=peer.name, name=name, k=k, rows=rows)
+    if took.pop("status") != "ok":
+        raise SystemExit(f"floor, {name} k={k}: {took['reason']}")
+    return took
 
 
 def compare_at_equal_accuracy(rows: list[dict]) -> None:
@@ -204,7 +234,8 @@ def print_all(name: str, rows: list[dict]) -> None:
     columns |= {"fit s": ("fit_seconds", seconds), "predict s": ("predict_seconds", seconds)}
     columns |= {"accuracy %": ("accuracy", number), "objective": ("objective", "{:.6g}".format)}
     columns |= {"peak MB": ("peak_mb", whole), "fit MB": ("fit_mb", whole)}
-    columns |= {"ratio": "shown_ratio", "ours: k": "against_k", "note": "note"}
+    columns |= {"ratio": "shown_ratio", "ours: k": "against_k"}
+    columns |= {"over floor": ("floor_ratio", number), "note": "note"}
     record_table(f"{name}: all", rows, columns)
 
 
@@ -264,6 +295,7 @@ def main() -> int:
     command.add_argument("--repeat", type=int, default=1, help="seeds a row (default: 1)")
     command.add_argument("--peer-k", nargs="+", type=int, help="landmarks of the Nystroem peers")
     command.add_argument("--our-k", nargs="+", type=int, help="further ks for ours")
+    command.add_argument("--no-floor", action="store_true", help="do not measure the floor")
     command.add_argument("--quick", action="store_true", help="2000 rows, small k: a smoke test")
     command.add_argument("--list", action="store_true", help="name the competitors and stop")
     options = command.parse_args()
@@ -284,7 +316,8 @@ def main() -> int:
         our_ks = options.our_k or our_ks
         rows = []
         for peer, k in entries(chosen, peer_ks, our_ks):
-            rows.append(run(peer, name, k, options.repeat, options.limit, few))
+            with_floor = peer.name == "lasn" and not options.no_floor
+            rows.append(run(peer, name, k, options.repeat, options.limit, few, with_floor))
             told = rows[-1].get("reason") or f"{rows[-1]['fit_seconds']:.3g} s"
             say(f"{name} {peer.name} k={k}: {rows[-1]['status']}, {told}")
         compare_at_equal_accuracy(rows)
