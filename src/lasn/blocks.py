@@ -37,6 +37,7 @@ from lasn.threads import n_threads, run_in_threads, stretch
 # has read is still in the cache that cores share when the next reads it again; and at least as many
 # rows as columns, for matrix products.
 _BLOCK_BYTES = 4 << 20
+_LEAST_BLOCK_BYTES = 1 << 20
 _ROWS_PER_COLUMN = 1
 # Rows of F are made so many bytes at a time, in memory that is used again; and at least so many for
 # each column, for symmetric products.
@@ -258,7 +259,7 @@ class MemoryBlocks:
         self.row_bytes = row_bytes
         threads, longer = n_threads(), stretch()
         share = -(-self.n_rows // threads) * row_bytes
-        wanted = max(_BLOCK_BYTES, min(_BLOCK_BYTES * longer, share))
+        wanted = min(max(share, _LEAST_BLOCK_BYTES), _BLOCK_BYTES * longer)
         wanted = max(wanted, _ROWS_PER_COLUMN * self.n_columns * row_bytes)
         if once and columns is None:  # nothing is read again while it is in the cache
             wanted = max(wanted, share)
@@ -338,7 +339,7 @@ class MemoryBlocks:
 
     def _is_much(self, n_read: int | None, states: Sequence[Sequence[Any]]) -> bool:
         """Whether reading so many features, and what else the blocks hold, is worth threads."""
-        if n_read is None:
+        if n_read is None or (n_read and not all(block.is_kept for block in self.blocks)):
             return True
         held = [state[0] for state in states if isinstance(state[0], np.ndarray)]
         n_columns = max((one.shape[1] for one in held if one.ndim == 2), default=1)

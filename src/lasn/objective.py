@@ -159,7 +159,11 @@ class RegularizedLoss:
 
     def line(self, point: LossPoint, D: np.ndarray) -> LossLine:
         changes, (*sums, first, second) = self._run(
-            tasks.move, point.columns, point.predictions, shared=(*self._scores(D), self.loss)
+            tasks.move,
+            point.columns,
+            point.predictions,
+            shared=(*self._scores(D), self.loss),
+            n_read=self.blocks.n_rows,
         )
         full_step = self._point(point.W + D, point.columns, point.predictions, sums)
         return LossLine(self, point, D, changes, full_step, (to_numpy(first), to_numpy(second)))
@@ -285,7 +289,11 @@ class LossLine:
             return replace(self.full_step, predictions=predictions)
         columns = self.start.columns
         _, sums = self.objective._run(
-            tasks.gradient, columns, predictions, shared=(self.objective.loss,)
+            tasks.gradient,
+            columns,
+            predictions,
+            shared=(self.objective.loss,),
+            n_read=self.objective.blocks.n_rows,
         )
         return self.objective._point(self.start.W + t * self.D, columns, predictions, sums)
 
