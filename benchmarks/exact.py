@@ -45,7 +45,7 @@ def make(peer: str, gamma: float):
 
 def contest(peer: str, name: str, limit: float, rows: int | None) -> dict:
     """One competitor on one set, after a fit on a few rows of each class."""
-    from lasn.kernels import resolve_gamma
+    from lasn.gamma import resolve_gamma
 
     X, y, X_test, y_test = (
         part if part.ndim == 1 else data.as_rows(part) for part in data.load(name, rows)

@@ -33,7 +33,7 @@ WARM_UP_ROWS = 3000
 def fit(name: str, device: str, limit: float, rows: int | None) -> dict:
     """One fit on one set, and a line for each of its iterations."""
     from lasn import LASNClassifier
-    from lasn.kernels import resolve_gamma
+    from lasn.gamma import resolve_gamma
 
     X, y, X_test, y_test = (
         part if part.ndim == 1 else data.as_rows(part) for part in data.load(name, rows)

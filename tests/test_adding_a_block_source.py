@@ -5,7 +5,7 @@ import pytest
 
 from lasn import LASNClassifier
 from lasn.blocks import Work
-from lasn.directions import Costs
+from lasn.costs import Costs
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge

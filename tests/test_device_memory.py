@@ -7,7 +7,7 @@ import pytest
 from devices import every_device, torch_device
 
 from lasn import LASNClassifier
-from lasn.kernels import resolve_gamma
+from lasn.gamma import resolve_gamma
 
 
 @pytest.fixture

@@ -7,7 +7,8 @@ from forms import SPARSE_FORMS
 from sklearn.metrics import pairwise
 
 from lasn.arrays import to_numpy
-from lasn.kernels import KERNEL_NAMES, Kernel, resolve_gamma, resolve_kernel_name, row_norms_squared
+from lasn.gamma import resolve_gamma
+from lasn.kernels import KERNEL_NAMES, Kernel, resolve_kernel_name, row_norms_squared
 
 PAIRWISE = {
     "rbf": lambda X, L: pairwise.rbf_kernel(X, L, gamma=0.3),

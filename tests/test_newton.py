@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from lasn.directions import (
-    Assembled,
-    Costs,
-    DirectionSolver,
-    active_rows_that_pay,
-    conjugate_gradients,
-    direct_solves_pay,
-    factored,
-    sample_pays,
-)
+from lasn.conjugate_gradients import conjugate_gradients
+from lasn.costs import Costs, active_rows_that_pay, direct_solves_pay, sample_pays
+from lasn.directions import Assembled, DirectionSolver, factored
 from lasn.factors import factorize
 from lasn.newton import (
     NewtonOptions,

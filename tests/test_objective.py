@@ -10,12 +10,13 @@ from places import Place
 from sklearn.datasets import make_blobs
 
 from lasn.arrays import concatenate, to_numpy
+from lasn.curvature import LossCurvature
 from lasn.directions import DirectionSolver
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 from lasn.losses import LogLoss, SquaredEpsilonInsensitive, SquaredHinge
 from lasn.newton import NewtonStart, minimize
-from lasn.objective import LossCurvature, RegularizedLoss
+from lasn.objective import RegularizedLoss
 
 LOSSES = [SquaredHinge(), LogLoss(), SquaredEpsilonInsensitive(0.3)]
 N, C = 120, 3

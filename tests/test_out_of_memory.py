@@ -55,12 +55,12 @@ REMEDIES = ["rows that stay in the host's memory", "the CPU"]
 @pytest.mark.parametrize("estimator", [LASNClassifier, LASNRegressor, NystroemMap])
 def test_every_stage_backs_off(binary, run_short, estimator, stage, n_times, device):
     torch, _ = torch_device(device)
-    from lasn import features, kernels, problem, torch_rows, training
+    from lasn import features, gamma, problem, torch_rows, training
 
     is_map = estimator is NystroemMap
     holder, name = {
         "rows": (torch_rows, "place_rows"),
-        "gamma": (kernels, "column_moments"),
+        "gamma": (gamma, "column_moments"),
         "landmarks": (features if is_map else problem, "choose_landmarks"),
         "map": (features if is_map else training, "mapping_matrix"),
     }[stage]

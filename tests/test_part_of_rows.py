@@ -9,12 +9,12 @@ from numpy.testing import assert_allclose
 from lasn import LASNClassifier
 from lasn.block_tasks import some_for_all
 from lasn.blocks import Workspace
+from lasn.curvature import LossCurvature
 from lasn.features import mapping_matrix
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
 from lasn.model import Model
 from lasn.newton import NewtonStart, minimize
-from lasn.objective import LossCurvature
 from lasn.problem import Memory, Problem
 
 N, K = 6000, 30

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from lasn import LASNClassifier
 from lasn.blocks import MemoryBlocks
-from lasn.directions import conjugate_gradients
+from lasn.conjugate_gradients import conjugate_gradients
 from lasn.secants import _MEMORY, Secants
 
 Q, ONE = 7, np.array([0])

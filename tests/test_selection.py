@@ -17,7 +17,8 @@ from threadpoolctl import threadpool_limits
 import lasn.search
 from lasn import LASNClassifier, LASNClassifierCV, LASNRegressor, LASNRegressorCV
 from lasn.cross_validation import Evaluation, Fold
-from lasn.kernels import KernelColumns, resolve_gamma
+from lasn.gamma import resolve_gamma
+from lasn.kernels import KernelColumns
 from lasn.search import Search
 from lasn.threads import n_threads
 

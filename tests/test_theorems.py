@@ -11,7 +11,8 @@ from sklearn.svm import SVC
 
 from lasn import LASNClassifier, NystroemMap
 from lasn.features import best_rank_k_map, exact_map
-from lasn.kernels import Kernel, resolve_gamma
+from lasn.gamma import resolve_gamma
+from lasn.kernels import Kernel
 
 pytestmark = every_place
 

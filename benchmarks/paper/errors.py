@@ -98,7 +98,8 @@ def _rows(data_set: str):
 
 
 def _kernel(X):
-    from lasn.kernels import Kernel, resolve_gamma
+    from lasn.gamma import resolve_gamma
+    from lasn.kernels import Kernel
 
     return Kernel("rbf", gamma=resolve_gamma("variance", X))
 

@@ -6,7 +6,7 @@ much. Its rows are 80 % of the training rows, drawn at random.
 
 from sklearn.model_selection import train_test_split
 
-from lasn.kernels import resolve_gamma
+from lasn.gamma import resolve_gamma
 from paper import printed, rows
 from paper.cells import COMMON, Cell, Run
 

@@ -15,7 +15,8 @@ import numpy as np
 from sklearn.svm import SVC
 
 from lasn import LASNClassifier
-from lasn.kernels import Kernel, resolve_gamma
+from lasn.gamma import resolve_gamma
+from lasn.kernels import Kernel
 from measure import timed
 from paper import printed, rows
 from paper.cells import COMMON, Cell, Run

@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from lasn.directions import Costs
+from lasn.costs import Costs
 from lasn.disk_features import DiskFeatures
 from lasn.kernels import KernelColumns
 from lasn.memory import ready_pages

@@ -13,7 +13,7 @@ import numpy as np
 
 from lasn.blocks import ChosenRows, MemoryBlocks, Work
 from lasn.chunks import Chunk, Chunks, LazySums
-from lasn.directions import Costs
+from lasn.costs import Costs
 from lasn.disk_features import DiskFeatures, Judge
 
 

@@ -18,7 +18,7 @@ from lasn.blocks import ChosenRows
 from lasn.chunked_blocks import ChunkArray, ChunkedBlocks
 from lasn.chunks import Chunk, Chunks
 from lasn.devices import Place
-from lasn.kernels import gamma_of_moments
+from lasn.gamma import gamma_of_moments
 from lasn.landmarks import (
     MAX_KMEANS_ROWS,
     bin_edges,

@@ -7,39 +7,30 @@ that is out of date still serves as the preconditioner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from lasn.conjugate_gradients import ColumnMap, column_norms, conjugate_gradients
+from lasn.costs import UNLIKE_SAMPLED_STEPS, Costs
 from lasn.factors import Factor, factorize
 from lasn.secants import Secants
-from lasn.threads import for_each_slice
 
 # How many conjugate gradient steps to expect before any have been seen: alone, preconditioned,
 # preconditioned by one factor for several columns, which are alike or are not, and preconditioned
-# by a Hessian of some rows that is about as old as the point, for one column or several.
+# by a Hessian of some rows that is about as old as the point (for several columns: ``costs.py``).
 _PLAIN_STEPS = 100
 _PREPARED_STEPS = 15
 _ALIKE_STEPS = 12
 _UNLIKE_STEPS = 60
 _SAMPLED_STEPS = 8
-_UNLIKE_SAMPLED_STEPS = 40
 # No fewer are expected because few were enough, or because secants will do.
 _FEWEST_STEPS = 5
-# In all iterations of a fit, preconditioned with the Hessian of a sample; gathering the rows that
-# they read counts as some.
-_STEPS_OF_A_FIT = 40
-# What conjugate gradients leave of the error, over a whole fit, about.
-_LEFT = 1e-3
 # Where rounding has cost a solution by rows so little of the gradient, the others are not checked.
 _NEXT_TO_NOTHING = 1e-6
 # What rounding has cost a solution by rows may be given back so often, at the same price.
 _CORRECTIONS = 2
-# A Hessian for preconditioning wants so many active rows for each column; less than so many are of
-# no use.
-_ROWS_A_COLUMN, _LEAST_ROWS_A_COLUMN = 4, 1.25
 # What rounding may do to a preconditioner, V, of which the smallest eigenvalue is 1.
 _LITTLE_ROUNDING = 0.1
 # With a preconditioner, more steps than this only follow rounding errors.
@@ -48,47 +39,8 @@ _MOST_PREPARED_STEPS = 100
 _WORTH_A_PASS = 2.0
 
 
-@dataclass(frozen=True)
-class Costs:
-    """What one operation costs in the place where rows are, in operations of a matrix product.
-
-    Products with one vector wait for memory (``product``), and so do triangular solves (``solve``).
-    Factoring (``factor``) is done in float64, on a CPU by one core. ``look`` is what it costs to
-    find the active rows of one column, for each row. ``together`` says that columns may be worked
-    on at once, a thread each; else they come one after the other, and each has all threads.
-    ``at_hand``: all rows are kept, and reading one that is not active costs no more than another.
-    """
-
-    product: float = 12.0
-    solve: float = 12.0
-    factor: float = 6.0
-    look: float = 20_000.0
-    together: bool = True
-    at_hand: bool = False
-
-    def for_each(self, n_columns: int, work: Callable[[int], None]) -> None:
-        """Call ``work`` on every column."""
-        if self.together:
-            for_each_slice(n_columns, 1, lambda part: work(part.start))
-        else:
-            for column in range(n_columns):
-                work(column)
-
-
-class Solutions(NamedTuple):
-    """x_c of V_c x_c = b_c, shape (q, c), and what it took; arrays of shape (c,) for the rest.
-
-    ``steps`` of conjugate gradients leave a residual r_c, and ``left`` is <r, V^-1 r> as far as a
-    preconditioner knows V. For such x, <b, V^-1 b> = <b, x> + <r, V^-1 r>.
-    """
-
-    X: np.ndarray
-    steps: np.ndarray
-    left: np.ndarray
-
-
 class Directions(NamedTuple):
-    """D with V_c d_c close to -g_c, shape (q, c), and what it took, as in :class:`Solutions`.
+    """D with V_c d_c close to -g_c, shape (q, c), and what it took, as in ``Solutions``.
 
     ``by_secants``: no V had a part in it, and ``left`` is a guess.
     """
@@ -97,10 +49,6 @@ class Directions(NamedTuple):
     steps: np.ndarray
     left: np.ndarray
     by_secants: bool = False
-
-
-# A linear map for each column: (D, columns) to an array of D's shape.
-ColumnMap = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 class Curvature(Protocol):
@@ -225,7 +173,7 @@ class DirectionSolver:
         self.assembled: list[Assembled | None] = list(assembled)
         several = len(self.assembled) > 1
         if sample is not None:
-            prepared = _UNLIKE_SAMPLED_STEPS if several else _SAMPLED_STEPS
+            prepared = UNLIKE_SAMPLED_STEPS if several else _SAMPLED_STEPS
         elif several:
             prepared = _UNLIKE_STEPS if alike is None else _ALIKE_STEPS
         else:
@@ -420,55 +368,6 @@ def _directly(D: np.ndarray) -> Directions:
     return Directions(D, none.astype(int), none)
 
 
-def active_rows_that_pay(k: int, ahead: float) -> int:
-    """How many active rows a Hessian should have that preconditions products with those ``ahead``.
-
-    Preconditioned with the Hessian of m random rows, conjugate gradients reduce the error by about
-    sqrt(k / m) in each step, which is a product with all active rows ahead; k is the number of
-    landmarks. The Hessian itself costs 3 k^2 m operations.
-    """
-
-    def cost(m: int) -> float:
-        steps = np.log(1.0 / _LEFT) / (0.5 * np.log(m / k))
-        return 3.0 * k**2 * m + steps * 4.0 * Costs().product * k * ahead
-
-    m = _ROWS_A_COLUMN * k
-    while cost(2 * m) < cost(m):
-        m *= 2
-    return m
-
-
-def sample_pays(k: int, n_sampled: float, n_active: float) -> bool:
-    """Whether to precondition with the Hessian of some active rows, for a single problem.
-
-    In operations of a matrix product, that is 3 k^2 m for m rows of a sample and, for all n active
-    ones, the products of a fit's conjugate gradient steps. Else their own Hessian is assembled and
-    factored, and changed on the way by about half of them: 1.5 times 3 k^2 n. A sample of hardly
-    more rows than landmarks says nothing of many directions.
-    """
-    steps = _STEPS_OF_A_FIT * 4.0 * Costs().product * k * n_active
-    tells = n_sampled >= _LEAST_ROWS_A_COLUMN * k
-    return tells and 3.0 * k**2 * n_sampled + steps < 4.5 * k**2 * n_active
-
-
-def direct_solves_pay(n_rows: int, n_active: float, k: int, n_problems: int) -> bool:
-    """Whether several problems, each with so many active rows, will rather be solved directly.
-
-    Then nothing is preconditioned. In operations of a matrix product, with m active rows of n and
-    c problems: by active rows c (m^2 k + factor m^3 / 3), by Hessians c (m k^2 + factor k^3 / 3),
-    and 2 n k^2 for the features of all rows, once; against 4 n k c, half as much again for several
-    columns, for each expected step.
-    """
-    if n_problems == 1:
-        return False
-    factor = Costs().factor / 3.0
-    by_rows = n_active**2 * k + factor * n_active**3
-    by_hessians = n_active * k**2 + factor * k**3
-    direct = n_problems * min(by_rows, by_hessians) + 2.0 * n_rows * k**2
-    step = 1.5 * 4.0 * n_rows * k
-    return direct < _UNLIKE_SAMPLED_STEPS * n_problems * step
-
-
 def factored(assembled: Assembled, without_noise: bool = False) -> Assembled:
     """The same with its factor; V >= I, which rounding may hide."""
     least = 1.0 if without_noise else np.inf
@@ -499,53 +398,3 @@ def _preconditioner(assembled: list) -> ColumnMap:
         return S
 
     return precondition
-
-
-def conjugate_gradients(
-    product: ColumnMap,
-    B: np.ndarray,
-    forcing: np.ndarray,
-    max_iter: int,
-    precondition: ColumnMap = lambda R, columns: R,
-) -> Solutions:
-    """Solve V_c x_c = b_c for each column until |V_c x_c - b_c| <= forcing_c |b_c|.
-
-    ::
-
-        r = b;  s = P^-1 r;  p = s
-        repeat
-            alpha = <r, s> / <p, V p>
-            x += alpha p;  r -= alpha V p;  s = P^-1 r
-            p = s + (<r, s> / <old r, old s>) p
-
-    Every x on the way is a descent direction for f, so stopping early is safe. P is the
-    preconditioner, the identity by default. Columns that are done take no further part.
-    """
-    columns = np.arange(B.shape[1])
-    X = np.zeros_like(B)
-    R = B.copy()
-    P = precondition(R, columns)
-    rs = np.einsum("qc,qc->c", R, P)
-    target = forcing * column_norms(B)
-    steps, left = np.zeros(B.shape[1], dtype=int), rs.copy()
-    for _ in range(max_iter):
-        going = column_norms(R) > target[columns]
-        if not going.all():
-            columns, R, P, rs = columns[going], R[:, going], P[:, going], rs[going]
-        if len(columns) == 0:
-            break
-        VP = product(P, columns)
-        curvature = np.einsum("qc,qc->c", P, VP)
-        alpha = np.divide(rs, curvature, out=np.zeros_like(rs), where=curvature > 0.0)
-        X[:, columns] += alpha * P
-        R = R - alpha * VP
-        S = precondition(R, columns)
-        before, rs = rs, np.einsum("qc,qc->c", R, S)
-        P = S + np.divide(rs, before, out=np.zeros_like(rs), where=before > 0.0) * P
-        steps[columns] += 1
-        left[columns] = rs
-    return Solutions(X, steps, left)
-
-
-def column_norms(columns: np.ndarray) -> np.ndarray:
-    return np.sqrt(np.einsum("qc,qc->c", columns, columns))

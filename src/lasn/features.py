@@ -28,7 +28,8 @@ from sklearn.utils.validation import check_is_fitted
 from lasn.arrays import is_tensor, like, numpy_dtype, to_numpy
 from lasn.devices import Place, as_numpy, give_back, resolve_device
 from lasn.factors import inverse_cholesky
-from lasn.kernels import Kernel, resolve_gamma
+from lasn.gamma import resolve_gamma
+from lasn.kernels import Kernel
 from lasn.landmarks import check_landmarks, choose_landmarks, count_landmarks
 from lasn.memory import with_less_memory
 from lasn.parameters import check_parameters, landmarks_rule

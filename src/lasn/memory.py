@@ -23,6 +23,8 @@ _BINARY_UNITS = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
 _SMALLEST_BUDGET = 32 << 20
 # Fewer rows at a time would not save a device whose memory is full.
 _FEWEST_ROWS = 1024
+# Values of rows that are on a device, or on their way to one: far less than its memory.
+VALUES_AT_A_TIME = 1 << 24
 # Linux's MADV_POPULATE_WRITE.
 _POPULATE_WRITE = 23
 

@@ -54,13 +54,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from lasn.caller import warn_caller
-from lasn.directions import (
-    Assembled,
-    Curvature,
-    DirectionSolver,
-    SampledCurvature,
-    column_norms,
-)
+from lasn.conjugate_gradients import column_norms
+from lasn.directions import Assembled, Curvature, DirectionSolver, SampledCurvature
 
 # A gradient so many times ``tol`` can be as small after one step, which is to leave so much of it.
 _LAST, _AND_SOME = 5.0, 0.25

@@ -15,7 +15,7 @@ import numpy as np
 from lasn.arrays import bincount, is_sparse, is_tensor, like, nonzero, to_numpy, widest_dtype
 from lasn.blocks import BlockSource, ChosenRows, MemoryBlocks, Workspace, chosen_rows
 from lasn.devices import Place
-from lasn.kernels import resolve_gamma
+from lasn.gamma import resolve_gamma
 from lasn.landmarks import check_landmarks, choose_landmarks, scattered
 from lasn.losses import Loss
 from lasn.memory import working_memory

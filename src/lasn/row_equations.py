@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lasn.arrays import like, taken, to_numpy
-from lasn.directions import conjugate_gradients
+from lasn.conjugate_gradients import conjugate_gradients
 from lasn.factors import factorize
 from lasn.gram import Gram
 from lasn.memory import with_less_memory

@@ -30,7 +30,8 @@ from lasn.devices import Place, as_numpy, give_back, resolve_device
 from lasn.elsewhere import anywhere
 from lasn.estimators import LASNClassifier, LASNRegressor, is_single
 from lasn.exact import train_exact
-from lasn.kernels import Kernel, resolve_gamma, resolve_kernel_name
+from lasn.gamma import resolve_gamma
+from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmark_search import LandmarkSearch
 from lasn.landmarks import check_landmarks, count_landmarks
 from lasn.losses import SquaredHinge

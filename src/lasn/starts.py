@@ -19,7 +19,8 @@ import numpy as np
 
 from lasn.arrays import like, to_numpy, wide
 from lasn.chunked_problem import ChunkedProblem
-from lasn.directions import active_rows_that_pay, direct_solves_pay, sample_pays
+from lasn.costs import active_rows_that_pay, direct_solves_pay, sample_pays
+from lasn.curvature import MOST_ROWS
 from lasn.kernels import Kernel
 from lasn.landmarks import MAX_KMEANS_ROWS, sample_by_group, scattered
 from lasn.losses import LogLoss, SquaredHinge
@@ -27,7 +28,7 @@ from lasn.memory import with_less_memory
 from lasn.minimization import manners_of, minimize_over
 from lasn.model import Model
 from lasn.newton import NewtonOptions, NewtonResult, NewtonStart
-from lasn.objective import MOST_ROWS, RegularizedLoss
+from lasn.objective import RegularizedLoss
 from lasn.problem import Memory, Problem
 from lasn.sampled_hessian import SampledHessian
 

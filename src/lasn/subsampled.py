@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from lasn.blocks import Work
-from lasn.objective import LossCurvature, LossLine, LossPoint, RegularizedLoss
+from lasn.curvature import LossCurvature
+from lasn.objective import LossLine, LossPoint, RegularizedLoss
 
 
 class SubsampledLoss:

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 
 from lasn.arrays import unique_inverse
 from lasn.chunks import Chunk, Chunks
-from lasn.kernels import column_moments
+from lasn.gamma import column_moments
 
 _ROWS_AT_A_TIME = 1 << 16
 # Rows that show what rows are like: their type, and how many entries a sparse one has.

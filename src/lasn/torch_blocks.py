@@ -24,7 +24,7 @@ import torch
 
 from lasn.arrays import float32_products, is_tensor, torch_dtype, wide, widest_dtype
 from lasn.blocks import ChosenRows, Work
-from lasn.directions import Costs
+from lasn.costs import Costs
 from lasn.memory import parse_memory_limit, working_memory
 from lasn.torch_kernels import TorchColumns, rows_at_a_time
 from lasn.torch_rows import SparseRows, shared_tensor
