@@ -94,6 +94,18 @@ def test_duplicate_landmarks_change_nothing(estimator, binary):
     assert estimator.coef_.shape[-1] == 20
 
 
+def test_duplicate_landmarks_leave_no_noise_in_float32(estimator, rng):
+    """Landmarks that are there twice would have large coefficients that make next to nothing."""
+    X = rng.randint(2, size=(400, 12)).astype(float)
+    y = (X @ rng.normal(size=12) + rng.normal(size=400) > 0.0).astype(int)
+    estimator.set_params(tol=1e-5, dtype="float32", C=100.0)
+    sizes = []
+    for landmarks in (X[:150], np.vstack([X[:150], X[:150]])):
+        finite(estimator.set_params(landmarks=landmarks).fit(X, y), X)
+        sizes.append(np.linalg.norm(estimator.dual_coef_))
+    assert sizes[1] < 1.5 * sizes[0]
+
+
 @pytest.mark.parametrize("solver", ["newton", "newton-cg"])
 @pytest.mark.parametrize("C", [1e-8, 1e-4, 1e4, 1e8])
 def test_extreme_c(estimator, binary, C, solver):

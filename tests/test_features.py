@@ -104,6 +104,19 @@ def test_many_float32_landmarks_of_bad_condition_give_finite_features(place, rng
     np.testing.assert_allclose(F @ F.T, positive @ positive.T, atol=1e-3 * np.abs(K_ll).max())
 
 
+def test_landmark_that_is_there_twice_has_no_direction_of_its_own(place, rng):
+    """What another row like it leaves is the shift, and float32 would divide rounding by it."""
+    L = rng.normal(size=(150, 6))
+    kernel, X = Kernel("rbf", gamma=0.5), rng.normal(size=(200, 6))
+    doubled = np.vstack([L, L[:40]])
+    M = to_numpy(mapping_matrix(place.array(kernel(doubled, doubled)), dtype=np.float32))
+    np.testing.assert_array_equal(np.flatnonzero(~M.any(axis=0)), np.arange(150, 190))
+    assert np.abs(M).max() < 100.0
+    once = kernel(X, L) @ to_numpy(mapping_matrix(place.array(kernel(L, L)), dtype=np.float32))
+    twice = kernel(X, doubled).astype(np.float32) @ M
+    np.testing.assert_allclose(twice @ twice.T, once @ once.T, atol=1e-4)
+
+
 def test_kernel_without_positive_eigenvalues_is_an_error(place):
     for K in (np.zeros((5, 5)), -np.eye(5)):
         with pytest.raises(ValueError, match=r"No eigenvalue .* 5 landmarks .*kernel parameters"):

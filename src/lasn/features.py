@@ -44,6 +44,9 @@ _SMALLEST_EIGENVALUE = {np.dtype(np.float32): 1e-7, np.dtype(np.float64): 1e-10}
 # The shift of a Cholesky factor, relative to the largest eigenvalue. It only dampens directions,
 # and float32 features bear more than their own rounding where w is small.
 _CHOLESKY_SHIFT = {np.dtype(np.float32): 1e-9, np.dtype(np.float64): 1e-11}
+# Of a landmark that is there twice, or is a combination of others, no more is left than this many
+# shifts, and next to nothing of it is not rounding of the features.
+_NOTHING_LEFT = 2.001
 # From this many landmarks on, a Cholesky factor is worth its shift, and the directions that it
 # keeps where a spectrum would be cut.
 _CHOLESKY_FROM = {np.dtype(np.float32): 128, np.dtype(np.float64): 512}
@@ -112,15 +115,21 @@ def _by_spectrum(K_ll: Any, cutoff, dtype) -> Any:
 def _by_cholesky(K_ll: Any, shift: float, dtype, with_features: bool) -> tuple[Any, Any]:
     """R^-T with R R^T = K_ll + shift I, and R, which is K_ll R^-T but for the shift.
 
-    R is None where it is not wanted, and on a device.
+    R is None where it is not wanted, and on a device. Columns of directions that the landmarks
+    before them have already are zero in both.
     """
+    R: Any = None
     if is_tensor(K_ll):
-        inverse = inverse_cholesky(K_ll, shift)
-        return like(inverse.T.contiguous(), K_ll, dtype), None
-    shifted = np.array(K_ll, dtype=np.float64, order="C")
-    shifted.reshape(-1)[:: len(K_ll) + 1] += shift
-    M = inverse_factor(shifted).astype(dtype, copy=False)
-    return M, np.tril(shifted).astype(dtype, copy=False) if with_features else None
+        M: Any = inverse_cholesky(K_ll, shift).T.contiguous()
+    else:
+        R = np.array(K_ll, dtype=np.float64, order="C")
+        R.reshape(-1)[:: len(K_ll) + 1] += shift
+        M = inverse_factor(R)
+        R = np.tril(R).astype(dtype, copy=False) if with_features else None
+    (lost,) = np.nonzero(to_numpy(M.diagonal()) ** -2.0 <= _NOTHING_LEFT * shift)
+    for directions in (M,) if R is None else (M, R):
+        directions[:, lost] = 0.0
+    return (like(M, K_ll, dtype) if is_tensor(K_ll) else M.astype(dtype, copy=False)), R
 
 
 def eigenvalue_cut(
