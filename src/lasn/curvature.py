@@ -212,6 +212,8 @@ class LossCurvature:
             return self._solve_by_inner(B, self.objective.inner)
         X = np.empty_like(B)
         self.share()
+        if self.objective._kept_inner is not None:
+            self.objective._kept_inner.expect(self.columns, self.n_active)
 
         def solve(index: int) -> None:
             contents = self._contents(index)

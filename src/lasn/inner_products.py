@@ -20,12 +20,24 @@ _WORTH_KEEPING = 0.3
 
 
 class KeptInnerProducts:
-    """F F^T over the active rows of each column, kept as far as ``room`` values reach."""
+    """F F^T over the active rows of each column, kept as far as ``room`` values reach.
+
+    Whose are kept is said ahead (:meth:`expect`): columns are worked on side by side, and which of
+    them is first must not change what the others find, down to the last digit.
+    """
 
     def __init__(self, room: int):
         self.room = room
         self._kept: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        self._expected: set[int] = set()
         self._lock = threading.Lock()
+
+    def expect(self, columns: np.ndarray, n_rows: np.ndarray) -> None:
+        """These columns come next, with so many active rows each; those of few rows are kept."""
+        order = np.argsort(n_rows, kind="stable")
+        fits = np.cumsum(n_rows[order].astype(float) ** 2) <= self.room
+        self._expected = set(columns[order][fits].tolist())
+        self._kept = {one: kept for one, kept in self._kept.items() if one in self._expected}
 
     def of(self, column: int, rows: np.ndarray, F: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """S, shape (m, m), over the rows at these ascending positions, F of shape (m, q).
@@ -49,7 +61,6 @@ class KeptInnerProducts:
         return S, order
 
     def _keep(self, column: int, rows: np.ndarray, S: np.ndarray) -> None:
-        with self._lock:
-            self._kept.pop(column, None)
-            if S.size + sum(other.size for _, other in self._kept.values()) <= self.room:
+        if column in self._expected:
+            with self._lock:
                 self._kept[column] = rows, S
