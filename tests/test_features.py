@@ -13,7 +13,13 @@ from sklearn.preprocessing import StandardScaler
 
 from lasn import NystroemMap
 from lasn.arrays import to_numpy
-from lasn.features import PAPER_CUTOFF, best_rank_k_map, mapping_matrix, spectral_factor
+from lasn.features import (
+    PAPER_CUTOFF,
+    best_rank_k_map,
+    mapping_among,
+    mapping_matrix,
+    spectral_factor,
+)
 from lasn.kernels import Kernel
 
 pytestmark = every_place
@@ -93,6 +99,16 @@ def test_cholesky_in_float32_gives_the_same_kernel_as_the_spectrum(place, rng):
     cholesky = K @ M
     spectral = K @ mapping_matrix(K_ll, dtype=np.float64)
     np.testing.assert_allclose(cholesky @ cholesky.T, spectral @ spectral.T, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["rbf", "tanh"])  # the other one has no Cholesky factor
+def test_mapping_in_the_memory_of_kernel_values_is_the_same(place, rng, name):
+    L = rng.normal(size=(300, 6))
+    kernel = Kernel(name, gamma=0.5, coef0=-1.0)
+    rows = place.array(L)
+    M = to_numpy(mapping_among(kernel, rows, dtype=np.float32))
+    expected = to_numpy(mapping_matrix(kernel(rows, rows), dtype=np.float32))
+    np.testing.assert_array_equal(M, expected)
 
 
 @pytest.mark.parametrize("kernel", [Kernel("rbf", gamma=1e-3), Kernel("tanh", coef0=-1.0)])

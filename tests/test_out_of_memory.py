@@ -62,7 +62,7 @@ def test_every_stage_backs_off(binary, run_short, estimator, stage, n_times, dev
         "rows": (torch_rows, "place_rows"),
         "gamma": (gamma, "column_moments"),
         "landmarks": (features if is_map else problem, "choose_landmarks"),
-        "map": (features if is_map else training, "mapping_matrix"),
+        "map": (features, "mapping_matrix") if is_map else (training, "mapping_among"),
     }[stage]
     X, y = binary
     settings = {"n_landmarks": 20, "device": device, "random_state": 0}
@@ -95,7 +95,7 @@ def test_rows_that_came_on_the_device_stay_there_or_go_to_the_cpu(binary, run_sh
     X, y = (torch.from_numpy(array.copy()).to(place) for array in binary)
     model = LASNClassifier(20, device=device, random_state=0)
     expected = model.fit(X, y).decision_function(X)
-    run_short(training, "mapping_matrix", 1)
+    run_short(training, "mapping_among", 1)
     remedy = REMEDIES[1] if place.type == "cuda" else REMEDIES[0]
     with pytest.warns(UserWarning, match=f"going on with {remedy}"):
         found = model.fit(X, y).decision_function(X)
@@ -189,7 +189,7 @@ def test_the_last_fit_of_a_search_backs_off(binary, run_short, device):
 
     X, y = binary
     settings = {"Cs": [1.0], "gammas": [0.1], "landmarks": X[:20], "cv": 3, "device": device}
-    run_short(training, "mapping_matrix", 2)
+    run_short(training, "mapping_among", 2)
     with pytest.warns(UserWarning, match=FULL) as caught:
         model = LASNClassifierCV(**settings).fit(X, y)
     assert len(caught) == 2

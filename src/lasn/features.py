@@ -47,6 +47,8 @@ _CHOLESKY_SHIFT = {np.dtype(np.float32): 1e-9, np.dtype(np.float64): 1e-11}
 # Of a landmark that is there twice, or is a combination of others, no more is left than this many
 # shifts, and next to nothing of it is not rounding of the features.
 _NOTHING_LEFT = 2.001
+# K_ll is looked at so many rows at a time.
+_ROWS_AT_A_TIME = 128
 # From this many landmarks on, a Cholesky factor is worth its shift, and the directions that it
 # keeps where a spectrum would be cut.
 _CHOLESKY_FROM = {np.dtype(np.float32): 128, np.dtype(np.float64): 512}
@@ -76,9 +78,20 @@ def mapping_matrix(K_ll: Any, *, cutoff="auto", dtype=np.float64) -> Any:
     """
     if _may_be_shifted(len(K_ll), cutoff, dtype):
         try:
-            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype, with_features=False)[0]
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype)[0]
         except LinAlgError:
             pass  # not positive semidefinite: its spectrum must be cut
+    return _by_spectrum(K_ll, cutoff, dtype)
+
+
+def mapping_among(kernel: Kernel, landmarks: Any, *, cutoff="auto", dtype=np.float64) -> Any:
+    """The same for the kernel among these landmarks, mostly in the memory of its values."""
+    K_ll = kernel(landmarks, landmarks)
+    if _may_be_shifted(len(K_ll), cutoff, dtype):
+        try:
+            return _by_cholesky(K_ll, _shift(K_ll, dtype), dtype, own=True)[0]
+        except LinAlgError:
+            K_ll = kernel(landmarks, landmarks)
     return _by_spectrum(K_ll, cutoff, dtype)
 
 
@@ -112,17 +125,20 @@ def _by_spectrum(K_ll: Any, cutoff, dtype) -> Any:
     return like(M, K_ll, dtype)
 
 
-def _by_cholesky(K_ll: Any, shift: float, dtype, with_features: bool) -> tuple[Any, Any]:
+def _by_cholesky(
+    K_ll: Any, shift: float, dtype, with_features: bool = False, own: bool = False
+) -> tuple[Any, Any]:
     """R^-T with R R^T = K_ll + shift I, and R, which is K_ll R^-T but for the shift.
 
     R is None where it is not wanted, and on a device. Columns of directions that the landmarks
-    before them have already are zero in both.
+    before them have already are zero in both. A K_ll that is ``own`` may become R.
     """
     R: Any = None
     if is_tensor(K_ll):
         M: Any = inverse_cholesky(K_ll, shift).T.contiguous()
     else:
-        R = np.array(K_ll, dtype=np.float64, order="C")
+        copied = np.ascontiguousarray if own else np.array
+        R = copied(K_ll, dtype=np.float64)
         R.reshape(-1)[:: len(K_ll) + 1] += shift
         M = inverse_factor(R)
         R = np.tril(R).astype(dtype, copy=False) if with_features else None
@@ -149,9 +165,13 @@ def _may_be_shifted(k: int, cutoff, dtype) -> bool:
 
 
 def _shift(K_ll: Any, dtype) -> float:
-    largest = abs(K_ll).sum(axis=0).max()  # bounds the largest eigenvalue
+    # Sums of absolute values bound the largest eigenvalue; of all rows at once they would need as
+    # much memory again.
+    size = len(K_ll) if is_tensor(K_ll) else _ROWS_AT_A_TIME
+    rows = (K_ll[start : start + size] for start in range(0, len(K_ll), size))
+    largest = max(float(abs(part).sum(axis=1).max()) for part in rows)
     # The more landmarks, the more directions that rounded products cannot tell from zero.
-    return _CHOLESKY_SHIFT[np.dtype(dtype)] * max(1.0, len(K_ll) / 1024) ** 2 * float(largest)
+    return _CHOLESKY_SHIFT[np.dtype(dtype)] * max(1.0, len(K_ll) / 1024) ** 2 * largest
 
 
 def _resolve_cutoff(cutoff, largest: float, dtype) -> float:

@@ -20,7 +20,7 @@ import scipy.sparse as sp
 from lasn.arrays import to_numpy
 from lasn.blocks import BlockSource, MemoryBlocks, Work
 from lasn.devices import resolve_device
-from lasn.features import mapping_and_features, mapping_matrix
+from lasn.features import mapping_among, mapping_and_features
 from lasn.kernels import Kernel
 from lasn.mapping import TimesMapping
 from lasn.memory import working_memory
@@ -116,9 +116,7 @@ class SharedFeatures:
         kernel = replace(self.kernel, gamma=gamma)
         if self._landmark_of_row is not None and self._fits(matrices=4):
             return self._of_landmarks(kernel, self._landmark_of_row, n_problems, n_costs)
-        mapping = mapping_matrix(
-            kernel(self.landmarks, self.landmarks), cutoff=self.cutoff, dtype=self.dtype
-        )
+        mapping = mapping_among(kernel, self.landmarks, cutoff=self.cutoff, dtype=self.dtype)
         self.mapping = mapping
         columns = kernel.against(self.landmarks, self.dtype)
         with_inner = self._inner_pays(mapping.shape[1], n_problems, n_costs)
@@ -198,7 +196,7 @@ class SharedFeatures:
             return GammaFeatures(blocks)
         kernel = replace(self.kernel, gamma=gamma)
         landmarks = place_landmarks(self.landmarks, self.device)
-        mapping = mapping_matrix(kernel(landmarks, landmarks), cutoff=self.cutoff, dtype=self.dtype)
+        mapping = mapping_among(kernel, landmarks, cutoff=self.cutoff, dtype=self.dtype)
         self.mapping = to_numpy(mapping)
         columns: Any = kernel.against(landmarks, self.dtype)
         blocks = TorchBlocks(X, columns, self.dtype, budget, n_problems, self.device)

@@ -28,7 +28,7 @@ from lasn.arrays import to_numpy
 from lasn.blocks import Workspace
 from lasn.chunked_problem import ChunkedProblem
 from lasn.duplicates import distinct
-from lasn.features import mapping_matrix
+from lasn.features import mapping_among
 from lasn.kernels import Kernel, resolve_kernel_name
 from lasn.landmarks import count_landmarks, stack_rows
 from lasn.minimization import minimize_over
@@ -138,7 +138,7 @@ def train(
         clock.stage("map")
         n_values = problem.n_rows * chosen.shape[0]
         dtype = resolve_dtype(dtype, n_values, **as_for)
-        mapping = mapping_matrix(kernel(chosen, chosen), cutoff=eigenvalue_cutoff, dtype=dtype)
+        mapping = mapping_among(kernel, chosen, cutoff=eigenvalue_cutoff, dtype=dtype)
         n_variables = mapping.shape[1]
 
     clock.stage("solve")

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from lasn.arrays import concatenate, is_tensor, like, to_numpy, transposed_times, wide
-from lasn.features import mapping_matrix
+from lasn.features import mapping_among
 from lasn.gram import Gram, Group
 from lasn.kernels import Kernel
 from lasn.threads import for_each_slice, n_threads, run_in_threads
@@ -32,7 +32,7 @@ class MapFeatures:
 
     def __init__(self, kernel: Kernel, landmarks, dtype):
         self.columns = kernel.against(landmarks, dtype)
-        self.mapping = mapping_matrix(kernel(landmarks, landmarks), dtype=dtype)
+        self.mapping = mapping_among(kernel, landmarks, dtype=dtype)
         self.parts: list[Any] = []
         self.n_groups = 0
 
