@@ -22,10 +22,12 @@ from lasn.memory import working_memory
 from lasn.model import Model
 from lasn.objective import RegularizedLoss
 from lasn.row_forms import packed
+from lasn.threads import n_threads
 
 # Kernel values that take no more bytes than this are kept: a look at all rows costs little then.
 _EASY_TO_KEEP = 128 << 20
-# For reading rows of which next to none are kept.
+# For reading rows of which next to none are kept, for two threads: they are read in blocks that are
+# the larger, the more threads there are.
 _A_FEW_BLOCKS = 64 << 20
 # A device that has not even this much memory left cannot be helped by smaller blocks.
 _LEAST_BUDGET = 64 << 20
@@ -237,7 +239,7 @@ class Memory:
 
     def set_aside(self) -> Memory:
         """A little of it, for rows of which next to none are kept: room for a few blocks."""
-        few = min(self.budget // 8, _A_FEW_BLOCKS)
+        few = min(self.budget // 8, _A_FEW_BLOCKS * max(1, n_threads() // 2))
         self.budget -= few
         return replace(self, budget=few, workspace=Workspace())
 

@@ -30,6 +30,8 @@ from lasn.torch_rows import SparseRows
 # The fused kernel keeps this many features of a row, and this many columns, in registers.
 _MOST_FUSED_FEATURES = 126
 _MOST_FUSED_COLUMNS = 32
+# By so much an exponent may be off, and its kernel value, relative, to be computed more than once.
+_LITTLE_ROUNDING = 1e-2
 # Kernel values held at a time where they are not kept.
 _PART_BYTES = {"cuda": 1 << 30, "mps": 1 << 28, "cpu": 1 << 24}
 # Up to this many products a kernel value is cheap to compute again.
@@ -159,10 +161,16 @@ class _RbfColumns(TorchColumns):
         self.prepared = lengthened.clone()
         self.prepared[:, n_features] = lengthened[:, n_features + 1]
         self.prepared[:, n_features + 1] = lengthened[:, n_features]
+        largest = -float(lengthened[:, n_features].min())
+        self.rounding = largest * torch.finfo(self.torch_dtype).eps
 
     @property
     def is_implicit(self):
-        fits = not self.sparse and self.landmarks.shape[1] <= _MOST_FUSED_FEATURES
+        # Fused products with K and with K^T round exponents each in its own way; where that shows,
+        # the one would not be the other's transpose.
+        if self.sparse or self.rounding > _LITTLE_ROUNDING:
+            return False
+        fits = self.landmarks.shape[1] <= _MOST_FUSED_FEATURES
         fused = self.device.type == "cuda" and has_triton()
         return fused and fits and self.torch_dtype == torch.float32
 
