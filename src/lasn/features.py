@@ -8,7 +8,8 @@
 
 M is any matrix with M M^T = K_ll^+; the model depends on M only through that product. Where k is
 large, M = R^-T from the Cholesky factorisation R R^T = K_ll + s I is taken instead: much cheaper,
-and the shift s is below what the features' floating point numbers can tell.
+and the shift s is below what the features' floating point numbers can tell. Of directions that
+other landmarks have already, only the shift is left: their columns are zero.
 
 ``exact_map`` (Theorem 1) and ``best_rank_k_map`` (eq. (fk)) need the whole kernel matrix. They are
 here because the theorems are tested with them, and as the yardstick of the error analysis.

@@ -38,7 +38,6 @@ from lasn.devices import (
     resolve_device,
 )
 from lasn.elsewhere import FoundRows, find_rows
-from lasn.exact import train_exact
 from lasn.kernels import Kernel, is_of_products
 from lasn.landmarks import here
 from lasn.memory import OrOnTheCpu, with_less_memory
@@ -48,7 +47,6 @@ from lasn.parameters import check_parameters
 from lasn.prediction import prediction_columns, scores
 from lasn.problem import Problem
 from lasn.progress import ProgressBar
-from lasn.refine import train_refined
 from lasn.survey import Survey, survey
 from lasn.targets import check_sample_weight, check_targets, validate_rows
 from lasn.threads import serial_products
@@ -124,12 +122,17 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             fitted._landmark_parameters = self._parameters_of_this_fit()
             return fitted
 
-        fit: Any = train_exact if self.solver == "exact" else partial(train, solved=solved)
+        fit: Any = partial(train, solved=solved)
+        if self.solver == "exact":
+            from lasn.exact import train_exact as fit  # slow to import, and for few fits
         if self.refine is not None:
+            from lasn.refine import train_refined
+
             score = partial(self._score_of, y=y, sample_weight=problem.sample_weight)
             fit = partial(train_refined, refine=self.refine, score=score)
         place = Place(device)
-        may_pack = fit is not train_exact and self.refine is None and is_of_products(self.kernel)
+        by_landmarks = self.solver != "exact" and self.refine is None
+        may_pack = by_landmarks and is_of_products(self.kernel)
 
         def attempt() -> Any:
             history.clear()
