@@ -12,7 +12,7 @@ import published
 
 WIDTH, HEIGHT = 330, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 12, 34, 42
-_SECONDS = (0.1, 200.0)
+_SECONDS = (0.02, 200.0)
 
 # Group of competitors: name in the legend, CSS class, shape.
 _GROUPS = {
