@@ -5,9 +5,10 @@ import pytest
 from reference import certificate
 
 from lasn import LASNClassifier
-from lasn.blocks import MemoryBlocks
+from lasn.blocks import MemoryBlocks, Workspace
 from lasn.kernels import Kernel
 from lasn.losses import SquaredHinge
+from lasn.problem import Memory
 from lasn.subsampled import SubsampledLoss
 
 N_ROWS, K = 90_000, 130
@@ -106,3 +107,22 @@ def test_the_same_seed_gives_the_same_model(rows):
     X, y = rows
     coefs = [LASNClassifier(K, random_state=3).fit(X, y).dual_coef_ for _ in range(2)]
     np.testing.assert_array_equal(coefs[0], coefs[1])
+
+
+@pytest.mark.parametrize(("n_threads", "megabytes"), [(1, 4), (2, 4), (4, 8), (16, 16)])
+def test_rows_that_are_not_kept_are_read_in_larger_blocks_by_more_threads(
+    rows, monkeypatch, n_threads, megabytes
+):
+    """Each of many threads would wait for Python's lock after every little block."""
+    monkeypatch.setattr("lasn.problem.n_threads", lambda: n_threads)
+    monkeypatch.setattr("lasn.blocks.n_threads", lambda: n_threads)
+    monkeypatch.setattr("lasn.blocks.stretch", lambda: int(n_threads**0.5))
+    X, _ = rows
+    memory = Memory(8 << 30, Workspace(), {})
+    aside = memory.set_aside()
+    assert memory.budget + aside.budget == 8 << 30
+    columns = Kernel("rbf").against(X[:1000], np.float32)
+    blocks = MemoryBlocks(X, columns, np.float32, aside.budget)
+    size = blocks.blocks[0].n_rows * blocks.row_bytes / 2**20
+    assert 0.6 * megabytes < size <= megabytes  # as many blocks for each thread
+    assert n_threads * size <= aside.budget / 2**20
